@@ -57,8 +57,8 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 bench: build ## Runs every experiment in full (long) and leaves JSON in bench-out/
 	@sh scripts/bench.sh $(BENCH_OUT)
 
-compare-trials: toolchain ## Tries `bench compare` 20 times on a store and on the same one slowed by 10 %, in the same rounds (20 min)
-	$(CARGO) test --release $(LOCKED) -p sessile-bench --test slowed_store -- trials
+compare-trials: toolchain ## Tries --against 20 times on a store and on the same one slowed by 10 % (20 min; TRIALS=3)
+	$(CARGO) test --release $(LOCKED) -p sessile-bench --test slowed_store -- trials $(TRIALS)
 
 storm: toolchain ## Kills and stops processes that work on a store for ten minutes, then servers (STORE=files SECONDS=60)
 	$(CARGO) build --release $(LOCKED) -p sessile-testkit --bin sessile-storm --target-dir target

@@ -63,16 +63,6 @@ impl Choice {
     }
 }
 
-pub(crate) fn check_experiment(experiment: Experiment) -> Result<(), UsageError> {
-    if matches!(experiment, Experiment::Cycle | Experiment::Ops) {
-        return Ok(());
-    }
-    let name = experiment.name();
-    Err(UsageError(format!(
-        "--against is for cycle and ops; {name} has no turns of which two belong together"
-    )))
-}
-
 pub(crate) fn with_defaults(options: &Options, experiment: Experiment) -> Options {
     let (rounds, seconds) =
         if experiment == Experiment::Ops { ROUNDS_AND_SECONDS_OF_OPS } else { ROUNDS_AND_SECONDS };
@@ -210,8 +200,7 @@ pub(crate) fn split_report(
     new.left_out.retain(|left| !is_counterpart(&left.variant));
     // A store whose counterpart failed has nothing to be compared with.
     let is_reference = |store: &str| reference::by_name(store).is_some();
-    let of_both: Vec<Row> =
-        new.results.iter().filter(|row| is_reference(&row.store)).cloned().collect();
+    let of_both: Vec<Row> = new.results.iter().filter(|row| row.is_reference()).cloned().collect();
     old.results.retain(|row| is_counterpart(&row.variant));
     old.results.extend(of_both);
     old.left_out.retain(|left| {

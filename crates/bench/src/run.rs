@@ -90,7 +90,6 @@ pub fn run_against(
     other: &Launch,
 ) -> Result<(Report, Report), RunError> {
     refuse_debug_build()?;
-    against::check_experiment(experiment)?;
     let options = &against::with_defaults(options, experiment);
     against::check_stores(&resolve(experiment, options)?.1)?;
     let environment = against::environment_of(other)?;

@@ -1,9 +1,7 @@
 //! Where the sessions of a contender lie, and so whose space they take.
 //!
-//! Invariant: a path is named only if it is known. The data directory of the user's server on this
-//! machine is unknown, so it counts as memory; of a remote server nothing is known.
+//! Invariant: a path is named only if it is known.
 
-use std::net::UdpSocket;
 use std::path::PathBuf;
 
 use sessile_core::Durability;
@@ -13,20 +11,19 @@ use crate::selection::{Choice, ContenderSource};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StorageLocation {
-    /// In memory only, or unknown.
+    /// In memory only.
     Memory,
     /// In the file system of this path, which may not exist yet and may itself be in memory.
     FileSystem(PathBuf),
-    /// On another machine, whose memory does not matter here.
-    Remote,
+    /// In a server that the user has given.
+    Unknown,
 }
 
 impl StorageLocation {
-    /// Resolves the host of a server given by URL.
     pub(crate) fn of(choice: &Choice) -> StorageLocation {
         match choice.target {
             ContenderSource::Url(_, url) => {
-                StoreUrl::parse(url).map_or(StorageLocation::Memory, |url| of_url(&url))
+                StoreUrl::parse(url).map_or(StorageLocation::Unknown, |url| of_url(&url))
             }
             ContenderSource::Fixture(_, fixture) if fixture.url.contains("{disk}") => disk(),
             ContenderSource::Fixture(_, fixture) if fixture.url.contains("{shm}") => {
@@ -60,26 +57,14 @@ impl StorageLocation {
     }
 }
 
+/// The user's server is not asked.
 fn of_url(url: &StoreUrl) -> StorageLocation {
     match registry::entry_for(url) {
-        // Few payloads are so large that they go to the other store.
-        Ok(entry) if entry.decorates => {
-            let home = url.text("home").and_then(|home| StoreUrl::parse(home).ok());
-            home.map_or(StorageLocation::Memory, |home| of_url(&home))
+        Ok(entry) if entry.capabilities.server.is_none() && !entry.decorates => {
+            url.path().map_or(StorageLocation::Memory, StorageLocation::FileSystem)
         }
-        Ok(entry) if entry.capabilities.server.is_some() => {
-            let mut hosts =
-                std::iter::once(url).chain(url.further_hosts()).map(|url| url.parts().host_str());
-            if hosts.any(is_here) { StorageLocation::Memory } else { StorageLocation::Remote }
-        }
-        _ => url.path().map_or(StorageLocation::Memory, StorageLocation::FileSystem),
+        _ => StorageLocation::Unknown,
     }
-}
-
-/// Whether a host is this machine: no other address can be bound. No host means a unix socket.
-fn is_here(host: Option<&str>) -> bool {
-    let host = host.unwrap_or_default().trim_matches(['[', ']']);
-    host.is_empty() || UdpSocket::bind((host, 0)).is_ok()
 }
 
 fn outlives_memory(tiers: &[Durability]) -> bool {
@@ -119,29 +104,17 @@ mod tests {
             ("files:/dev/shm/none/sessions", "/dev/shm/none/sessions"),
             ("sqlite:/proc/x.db#small", "/proc/x.db"),
             ("sessile:/var/tmp/none", "/var/tmp/none"),
-            ("route:?home=files:/proc/home&large=memory:", "/proc/home"),
         ] {
             assert_eq!(medium(url), StorageLocation::FileSystem(path.into()), "{url}");
         }
+        assert_eq!(medium("memory:"), StorageLocation::Memory);
         for url in [
-            "memory:",
             "redis+unix:/run/redis.sock",
-            "postgres+unix:/run/postgresql/s?user=a&database=b",
-            "redis://127.0.0.1:6379/1",
             "mysql://a:b@127.0.0.2/c",
             "memcached://240.0.0.1,127.0.0.1:11212",
-        ] {
-            assert_eq!(medium(url), StorageLocation::Memory, "{url}");
-        }
-        // Addresses of a range that was never given to anybody.
-        for url in [
-            "redis://240.0.0.1:6379/1",
-            "mysql://a:b@240.0.0.3/c",
-            "memcached://240.0.0.1,240.0.0.2",
-            "redis://[2001:db8::1]/",
             "route:?home=redis:%2F%2F240.0.0.1&large=memory:",
         ] {
-            assert_eq!(medium(url), StorageLocation::Remote, "{url}");
+            assert_eq!(medium(url), StorageLocation::Unknown, "{url}");
         }
     }
 }

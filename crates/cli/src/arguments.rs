@@ -1,19 +1,25 @@
 //! The declared command line: source of the parser, help and completions.
 
 mod all;
+mod experiments;
 mod recommend;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sessile_bench::{Bound, CycleOp, Workload};
+use sessile_bench::Bound;
 use sessile_core::{Budget, Durability};
 
 use crate::command_result::EXIT_CODES;
 use crate::units;
 
 pub use all::{AllArguments, SetupArguments};
+pub use experiments::{
+    ContentionArguments, CycleArguments, ExperimentArguments, FaultsArguments, GcBenchArguments,
+    LifecycleArguments, OpsArguments, OversizeArguments, PerlArguments, RebuildArguments,
+    ScaleArguments,
+};
 pub use recommend::{RecommendArguments, SiteAnswers, percent, requests_per_second, yes_or_no};
 
 /// Keeps the sessions of web applications, and measures every way to keep them.
@@ -30,7 +36,7 @@ pub struct Arguments {
 pub enum Verb {
     /// Show what each store can do, and how its URL is written
     Stores(StoresArguments),
-    /// Measure stores on this machine
+    /// Measure stores on this machine: a first answer in half a minute, or an experiment
     Bench(Box<BenchArguments>),
     /// Recommend stores for a site, with reasons, from measured results
     #[command(after_help = EXIT_CODES)]
@@ -204,10 +210,15 @@ pub struct CompletionArguments {
 
 /// `sessile bench`.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArguments {
-    /// The experiment
+    /// The experiment; without one, a first answer about the stores that are there, in half a
+    /// minute
     #[command(subcommand)]
-    pub experiment: ExperimentVerb,
+    pub experiment: Option<ExperimentVerb>,
+    /// Failures that commits survive: none, 1s (all but the last second) or commit
+    #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
+    pub durability: Durability,
 }
 
 /// The experiments and their tools.
@@ -215,44 +226,44 @@ pub struct BenchArguments {
 pub enum ExperimentVerb {
     /// Create, read and change single sessions
     #[command(after_help = EXIT_CODES)]
-    Ops(RunArguments),
+    Ops(OpsArguments),
     /// Locked requests: begin, read, change, commit
     #[command(after_help = EXIT_CODES)]
-    Cycle(RunArguments),
+    Cycle(CycleArguments),
     /// Parallel requests of one page: all workers use one session; counts lost updates
     #[command(after_help = EXIT_CODES)]
-    Contention(RunArguments),
+    Contention(ContentionArguments),
     /// The effect of garbage collection on requests, with histograms
     #[command(after_help = EXIT_CODES)]
-    Gc(RunArguments),
+    Gc(GcBenchArguments),
     /// The cycle with 10 thousand to 5 million sessions, as many as each store takes in time:
     /// speed, space and memory
     #[command(after_help = EXIT_CODES)]
-    Scale(RunArguments),
+    Scale(ScaleArguments),
     /// The life of a session in one request to nginx and php-fpm, for each session handler of PHP
     #[command(after_help = EXIT_CODES)]
-    Lifecycle(RunArguments),
+    Lifecycle(LifecycleArguments),
     /// Open a session in Perl, ten reads and ten writes, close: Apache::Session and
     /// Cache::FastMmap, with what they lock
     #[command(after_help = EXIT_CODES)]
-    Perl(RunArguments),
+    Perl(PerlArguments),
     /// Payloads of half a megabyte to eight: stored, refused with an error, or lost
     #[command(after_help = EXIT_CODES)]
-    Oversize(RunArguments),
+    Oversize(OversizeArguments),
     /// Workers and servers killed with SIGKILL: losses, stuck locks, time to recovery
     #[command(after_help = EXIT_CODES)]
-    Faults(RunArguments),
+    Faults(FaultsArguments),
     /// A page whose cache entry exceeds memcached's limit and is rebuilt on each view, before and
     /// after it is routed to another store
     #[command(after_help = EXIT_CODES)]
-    Rebuild(RunArguments),
+    Rebuild(RebuildArguments),
     /// Every experiment; results are written after each
     #[command(after_help = EXIT_CODES)]
     All(AllArguments),
     /// List programs missing for the experiments, and the line that installs them
     #[command(after_help = EXIT_CODES)]
     Setup(SetupArguments),
-    /// Compare two results, of one experiment or of all: rows slower by more than the noise
+    /// Print the ratios of two results; --against of cycle and ops tells whether one is slower
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),
     /// Draw results as one self-contained HTML page: charts, tables, recommendations
@@ -283,107 +294,6 @@ pub struct CompareArguments {
     /// The new result
     #[arg(value_name = "NEW")]
     pub new: PathBuf,
-    /// The smallest slowdown that counts
-    #[arg(long, default_value = "5%", value_name = "PERCENT", value_parser = threshold)]
-    pub threshold: f64,
-    /// Also fail for missing rows or experiments and for runs that are too noisy or too short
-    #[arg(long)]
-    pub strict: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// The options of all experiments.
-#[derive(Args, Debug)]
-pub struct RunArguments {
-    /// Stores, variants (files#shm), reference rows or URLs, separated by commas; for lifecycle
-    /// handlers of PHP (phpredis#lock), for perl keepers (apache-file#shm) [default: all installed]
-    #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
-    pub stores: Vec<String>,
-    /// Numbers of worker processes, for example 1,8; for lifecycle of parallel requests
-    #[arg(long, value_delimiter = ',', value_name = "N")]
-    pub workers: Option<Vec<usize>>,
-    /// Sessions in the store; for scale several numbers, for example 10000,550000; for lifecycle
-    /// sessions added by a sample, one a request; for perl sessions created and opened again,
-    /// several numbers for keepers whose speed depends on it
-    #[arg(long, value_delimiter = ',', value_name = "N")]
-    pub sessions: Option<Vec<usize>>,
-    /// Fixed payload size in bytes [default: 1500]
-    #[arg(long, value_name = "BYTES")]
-    pub payload: Option<usize>,
-    /// Length of a sample in seconds
-    #[arg(long, value_name = "S")]
-    pub seconds: Option<f64>,
-    /// Rounds of one sample for each contender, in random order; for faults kills
-    #[arg(long, value_name = "N")]
-    pub rounds: Option<usize>,
-    /// Requests per second of each worker, with latency from the moment when a request is due
-    /// (cycle, contention, gc)
-    #[arg(long, value_name = "N")]
-    pub rate: Option<f64>,
-    /// Let processors sleep between requests: latency includes their wake-up (contention, gc,
-    /// cycle --rate, --round-trip)
-    #[arg(long)]
-    pub let_sleep: bool,
-    /// Put a network with round trips of MS milliseconds before private servers: 0.1 to 0.5 in one
-    /// data centre
-    #[arg(long, value_name = "MS")]
-    pub round_trip: Option<f64>,
-    /// Rewrite N times the number of sessions before the rounds, without a sweep (cycle)
-    /// [default: 0]
-    #[arg(long, value_name = "N")]
-    pub churn: Option<usize>,
-    /// Also measure as a published benchmark did: payloads drawn in the timed part, a new
-    /// connection for each operation, sessions of a minute (ops)
-    #[arg(long)]
-    pub as_published: bool,
-    /// Measure cycle, peek (a read without lock) or both (cycle, scale) [default: cycle]
-    #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
-    pub op: Option<Vec<CycleOp>>,
-    /// Payload sizes from a profile of `sessile scan --export-profile` (scale, and cycle --workload
-    /// profile) [default: one size]
-    #[arg(long, value_name = "FILE")]
-    pub profile: Option<PathBuf>,
-    /// Mix of requests and sizes of sessions: shop, bots or profile (with --profile); by default
-    /// each request changes a random session (cycle)
-    #[arg(long, value_parser = workload, value_name = "NAME")]
-    pub workload: Option<Workload>,
-    /// Seconds to fill one contender at each number of sessions; slower ones are left out (scale)
-    #[arg(long, value_name = "S")]
-    pub fill_max: Option<f64>,
-    /// Another build of sessile to compare with, in the same rounds, so that both meet the same
-    /// conditions. Many short rounds in ten setups, with 10,000 sessions, unless --rounds,
-    /// --seconds and --sessions say otherwise (cycle, ops)
-    #[arg(long, value_name = "PROGRAM")]
-    pub against: Option<PathBuf>,
-    /// Write the other build's result as JSON to a file, for `bench compare`
-    #[arg(long, value_name = "FILE", requires = "against")]
-    pub against_json: Option<PathBuf>,
-    /// Seed of ids, payloads, choices and order
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub seed: u64,
-    /// A short preset: up to four minutes with all servers, less with --stores; other options
-    /// override parts of it
-    #[arg(long)]
-    pub quick: bool,
-    /// Failures that commits survive: none, 1s (all but the last second) or commit
-    #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
-    pub durability: Durability,
-    /// Exit with 1 if a figure of a store's row exceeds a bound: `[STORE:]FIGURE>NUMBER` or `<`,
-    /// for example p99_us>5000; repeatable
-    #[arg(long, value_name = "BOUND", value_parser = bound)]
-    pub fail_if: Vec<Bound>,
-    /// Write the result as JSON to a file, or to standard output in place of the table (-)
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write tables, command and machine as Markdown, for an issue, to a file or to standard output
-    /// (-)
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
-    /// Write the result as one HTML page to a file, or to standard output in place of the table (-)
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
 }
 
 /// Parses a whole number within a range.
@@ -398,30 +308,12 @@ fn at_most(
     }
 }
 
-/// Parses a percentage as a fraction. Less than a thousandth is below the precision of a run.
-fn threshold(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>().ok();
-    let percent = percent.filter(|percent| (0.1..=90.0).contains(percent));
-    percent
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "it must be 0.1% to 90%, for example 5%".to_owned())
-}
-
 fn durability(text: &str) -> Result<Durability, String> {
     Durability::from_name(text).ok_or_else(|| "it must be none, 1s or commit".to_owned())
 }
 
 fn bound(text: &str) -> Result<Bound, String> {
     text.parse::<Bound>().map_err(|error| error.to_string())
-}
-
-fn workload(text: &str) -> Result<Workload, String> {
-    let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
-    Workload::from_name(text).ok_or_else(|| format!("it must be one of {}", names.join(", ")))
-}
-
-fn cycle_op(text: &str) -> Result<CycleOp, String> {
-    CycleOp::from_name(text).ok_or_else(|| "it must be cycle or peek".to_owned())
 }
 
 #[cfg(test)]

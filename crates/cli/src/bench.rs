@@ -3,18 +3,22 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use sessile_bench::first_answer::{self, FirstAnswer};
 use sessile_bench::report::Environment;
 use sessile_bench::worker::Launch;
 use sessile_bench::{
     Bound, Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError,
 };
+use sessile_core::Durability;
 
-use crate::arguments::{BenchArguments, ExperimentVerb, RunArguments, WORKER_VERB};
+use crate::arguments::{BenchArguments, ExperimentArguments, ExperimentVerb, WORKER_VERB};
+use crate::bench_against::OtherProgram;
 use crate::command_result::{CommandFailure, CommandResult};
-use crate::{bench_against, bench_all, bench_setup, compare, page, result_file};
+use crate::{bench_against, bench_all, bench_setup, compare, page, result_file, terminal};
 
 pub fn run(arguments: &BenchArguments) -> CommandResult {
-    let (experiment, arguments) = match &arguments.experiment {
+    let Some(verb) = &arguments.experiment else { return first_answer(arguments.durability) };
+    let (experiment, arguments): (Experiment, &dyn ExperimentArguments) = match verb {
         ExperimentVerb::Ops(arguments) => (Experiment::Ops, arguments),
         ExperimentVerb::Cycle(arguments) => (Experiment::Cycle, arguments),
         ExperimentVerb::Contention(arguments) => (Experiment::Contention, arguments),
@@ -22,58 +26,53 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
         ExperimentVerb::Perl(arguments) => (Experiment::Perl, arguments),
+        ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
+        ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
+        ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),
         ExperimentVerb::All(arguments) => return bench_all::run(arguments),
         ExperimentVerb::Setup(arguments) => return bench_setup::run(arguments),
         ExperimentVerb::Compare(arguments) => return compare::run(arguments),
         ExperimentVerb::Report(arguments) => return page::run(arguments),
         ExperimentVerb::Environment => return environment(),
-        ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
-        ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
-        ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),
     };
-    let outputs =
-        [&arguments.json, &arguments.markdown, &arguments.report].map(|path| path.as_deref());
+    let run = arguments.run();
+    let outputs = [&run.json, &run.markdown, &run.report].map(|path| path.as_deref());
     check_outputs(outputs)?;
-    let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
-        CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
-    })?;
-    let options = Options { profile: profile(arguments)?, ..options(arguments) };
-    sessile_bench::check_bounds(experiment, &options, &arguments.fail_if)
+    let launch = launch()?;
+    let profile = arguments.profile().map(read_profile).transpose()?;
+    let options = Options { profile, ..arguments.options() };
+    sessile_bench::check_bounds(experiment, &options, &run.fail_if)
         .map_err(|error| CommandFailure::usage(error.to_string()))?;
-    if let Some(program) = &arguments.against {
-        return bench_against::run(experiment, arguments, &options, &launch, outputs, program);
+    if let Some(against) = arguments.against()
+        && let Some(program) = &against.against
+    {
+        let other = OtherProgram { program, json: against.against_json.as_deref() };
+        return bench_against::run(experiment, &options, &launch, outputs, &other, &run.fail_if);
     }
     let (report, remains) = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
     let shown = show(&report, outputs);
     drop(remains); // slow, and not part of the result
-    CommandFailure::join([shown, judge(&report, &arguments.fail_if)])
+    CommandFailure::join([shown, judge(&report, &run.fail_if)])
 }
 
-fn options(arguments: &RunArguments) -> Options {
-    Options {
-        stores: arguments.stores.clone(),
-        workers: arguments.workers.clone(),
-        sessions: arguments.sessions.clone(),
-        payload_bytes: arguments.payload,
-        seconds: arguments.seconds,
-        rounds: arguments.rounds,
-        rate: arguments.rate,
-        let_sleep: arguments.let_sleep,
-        round_trip_ms: arguments.round_trip,
-        churn: arguments.churn,
-        as_published: arguments.as_published,
-        ops: arguments.op.clone(),
-        profile: None,
-        fill_max: arguments.fill_max,
-        workload: arguments.workload,
-        seed: arguments.seed,
-        quick: arguments.quick,
-        durability: arguments.durability,
-        nearest_tier: false,
-        command: std::env::args_os()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
-    }
+pub fn launch() -> Result<Launch, CommandFailure> {
+    Launch::this_program(WORKER_VERB).map_err(|error| {
+        CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
+    })
+}
+
+fn first_answer(durability: Durability) -> CommandResult {
+    let options = first_answer::options(durability, command());
+    let measured = sessile_bench::run(Experiment::Cycle, &options, &launch()?);
+    let (report, remains) = measured.map_err(failure)?;
+    let shown = terminal::print(&FirstAnswer(&report).to_string());
+    drop(remains); // slow, and not part of the result
+    CommandFailure::join([shown, judge(&report, &[])])
+}
+
+/// The command line as it was given.
+pub fn command() -> Vec<String> {
+    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
 fn environment() -> CommandResult {
@@ -83,14 +82,12 @@ fn environment() -> CommandResult {
     write(Path::new("-"), &format!("{text}\n"))
 }
 
-fn profile(arguments: &RunArguments) -> Result<Option<Profile>, CommandFailure> {
-    let Some(path) = &arguments.profile else { return Ok(None) };
+fn read_profile(path: &Path) -> Result<Profile, CommandFailure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         CommandFailure::unavailable(format!("cannot read {}: {error}", path.display()))
     })?;
-    let profile = Profile::parse(&text)
-        .map_err(|why| CommandFailure::usage(format!("{} is not usable: {why}", path.display())))?;
-    Ok(Some(profile))
+    Profile::parse(&text)
+        .map_err(|why| CommandFailure::usage(format!("{} is not usable: {why}", path.display())))
 }
 
 pub fn failure(error: RunError) -> CommandFailure {

@@ -2,47 +2,51 @@
 
 use std::path::Path;
 
-use sessile_bench::compare::THRESHOLD;
 use sessile_bench::worker::Launch;
-use sessile_bench::{Collection, Experiment, Options, Report};
+use sessile_bench::{Bound, Collection, Experiment, Options, Report};
 
-use crate::arguments::{RunArguments, WORKER_VERB};
+use crate::arguments::WORKER_VERB;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::{bench, compare, result_file, terminal};
+
+pub struct OtherProgram<'a> {
+    pub program: &'a Path,
+    /// Where its result is written.
+    pub json: Option<&'a Path>,
+}
 
 /// Measures both programs, writes the result files, shows the comparison and judges by it.
 pub fn run(
     experiment: Experiment,
-    arguments: &RunArguments,
     options: &Options,
     launch: &Launch,
     outputs: [Option<&Path>; 3],
-    program: &Path,
+    other: &OtherProgram<'_>,
+    bounds: &[Bound],
 ) -> CommandResult {
-    let old_json = arguments.against_json.as_deref();
     let is_taken =
         |path| outputs.into_iter().flatten().any(|other| result_file::is_same(path, other));
-    if old_json.is_some_and(|path| is_taken(path) || bench::is_stdout(path)) {
+    if other.json.is_some_and(|path| is_taken(path) || bench::is_stdout(path)) {
         return Err(CommandFailure::usage("--against-json needs a file of its own"));
     }
-    bench::check_outputs([old_json, None, None])?;
-    let other = Launch { program: program.to_owned(), arguments: vec![WORKER_VERB.into()] };
+    bench::check_outputs([other.json, None, None])?;
+    let its = Launch { program: other.program.to_owned(), arguments: vec![WORKER_VERB.into()] };
     let (old, new) =
-        sessile_bench::run_against(experiment, options, launch, &other).map_err(bench::failure)?;
-    let written =
-        [old_json.map_or(Ok(()), |path| bench::write_json(&old, path)), bench::show(&new, outputs)];
+        sessile_bench::run_against(experiment, options, launch, &its).map_err(bench::failure)?;
+    let written = [
+        other.json.map_or(Ok(()), |path| bench::write_json(&old, path)),
+        bench::show(&new, outputs),
+    ];
     let is_shown = !outputs.into_iter().flatten().any(bench::is_stdout);
-    CommandFailure::join(written.into_iter().chain([judge(arguments, old, new, is_shown)]))
+    CommandFailure::join(written.into_iter().chain([judge(bounds, old, new, is_shown)]))
 }
 
-fn judge(arguments: &RunArguments, old: Report, new: Report, is_shown: bool) -> CommandResult {
-    let of_new = bench::judge(&new, &arguments.fail_if);
-    match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new), THRESHOLD)
-    {
+fn judge(bounds: &[Bound], old: Report, new: Report, is_shown: bool) -> CommandResult {
+    let of_new = bench::judge(&new, bounds);
+    match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new)) {
         Ok(comparison) => {
             let shown = if is_shown { terminal::print(&format!("\n{comparison}")) } else { Ok(()) };
-            let slower = compare::judge(&comparison, false);
-            CommandFailure::join([of_new, shown, slower, compare::judge_missing(&comparison)])
+            CommandFailure::join([of_new, shown, compare::judge(&comparison)])
         }
         Err(error) => CommandFailure::join([
             of_new,

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use sessile_bench::all::{FinishedPart, SeriesOptions};
-use sessile_bench::worker::Launch;
 use sessile_bench::{Bound, Collection, INTERRUPTION, PartState, SeriesPart, UsageError};
 
-use crate::arguments::{AllArguments, WORKER_VERB};
-use crate::bench::{check_outputs, is_stdout, unserializable, write};
+use crate::arguments::AllArguments;
+use crate::bench::{check_outputs, command, is_stdout, launch, unserializable, write};
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::{page, terminal};
 
@@ -16,9 +15,7 @@ pub fn run(arguments: &AllArguments) -> CommandResult {
         [&arguments.json, &arguments.markdown, &arguments.report].map(|it| it.as_deref());
     let outputs = ResultFiles { json, markdown, page };
     check_outputs([json, markdown, page])?;
-    let launch = Launch::this_program(WORKER_VERB).map_err(|error| {
-        CommandFailure::unavailable(format!("the program cannot find itself: {error}"))
-    })?;
+    let launch = launch()?;
     let refused = |error: UsageError| CommandFailure::usage(error.to_string());
     let plan = series(arguments).plan().map_err(refused)?;
     plan.check_bounds(&arguments.fail_if).map_err(refused)?;
@@ -42,9 +39,7 @@ fn series(arguments: &AllArguments) -> SeriesOptions {
         seed: arguments.seed,
         quick: arguments.quick,
         durability: arguments.durability,
-        command: std::env::args_os()
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
+        command: command(),
     }
 }
 

@@ -60,7 +60,11 @@ fn with_workloads(verb: Command, experiment: Experiment) -> Command {
 }
 
 fn with_defaults(verb: Command, experiment: Experiment) -> Command {
-    OF_PRESETS.into_iter().fold(verb, |verb, option| match describe_default(experiment, option) {
+    let options = OF_PRESETS
+        .into_iter()
+        .filter(|option| verb.get_arguments().any(|argument| argument.get_id() == option));
+    let options: Vec<&str> = options.collect();
+    options.into_iter().fold(verb, |verb, option| match describe_default(experiment, option) {
         Some(words) => verb.mut_arg(option, |argument| {
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
             argument.help(format!("{help} [default: {words}]"))
@@ -119,7 +123,7 @@ mod tests {
             "{cycle}"
         );
         assert!(
-            help_of("scale").contains("(scale) [default: 120; with --quick 1.5]"),
+            help_of("scale").contains("left out [default: 120; with --quick 1.5]"),
             "{}",
             help_of("scale")
         );

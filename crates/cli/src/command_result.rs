@@ -17,8 +17,8 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    something that was measured failed (errors, misses, lost updates, a worker that died),
-       verify found problems, copy left sessions, compare found a slower row, or a figure is
-       beyond --fail-if
+       verify found problems, copy left sessions, --against found a slower row, or a figure
+       is beyond --fail-if
   2    usage: unknown store, malformed URL, flags that contradict each other, results that
        cannot be compared, nothing to measure that is installed
   3    a store cannot be opened or fails, an experiment cannot be measured to its end, or a

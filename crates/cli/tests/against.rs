@@ -66,7 +66,7 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
     let said = stdout(&output);
     // On a loaded machine either may be slower.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{said}{}", stderr(&output));
-    assert!(said.contains("new/old") && said.contains("measured in the same rounds"), "{said}");
+    assert!(said.contains("new/old") && said.contains("Measured in the same rounds"), "{said}");
     let starts = std::fs::read_to_string(log).unwrap();
     let workers = starts.lines().filter(|verb| *verb != "bench").count();
     assert_eq!(workers, 2, "one for each store and none for the reference row: {starts}");
@@ -77,11 +77,8 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
     assert!(old["settings"]["against"].is_string());
     assert_eq!(old["settings"]["against"], new["settings"]["against"]);
     assert_ne!(old["results"], new["results"]);
-    let compared = sessile(&["bench", "compare", &old_name, &new_name, "--json"]);
-    let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
-    let basis =
-        compared["rows"].as_array().unwrap().iter().map(|row| row["basis"].as_str().unwrap());
-    assert_eq!(basis.collect::<Vec<&str>>(), ["same_rounds"; 6]);
+    let compared = stdout(&sessile(&["bench", "compare", &old_name, &new_name]));
+    assert!(compared.contains("Measured in the same rounds"), "{compared}");
 }
 
 /// A program that reports a build, and of whose workers only the first one starts.
@@ -126,7 +123,7 @@ fn a_store_that_the_other_program_cannot_measure_is_a_failure_and_another_kind_o
     let failed = against("debug");
     assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
     assert!(
-        stderr(&failed).contains("1 not compared: sqlite cycle at 1: it was bad in OLD"),
+        stderr(&failed).contains("cycle: sqlite cycle@1: it was bad in OLD"),
         "{}",
         stderr(&failed)
     );
@@ -156,7 +153,7 @@ fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
     for (flags, why) in [
         (&["cycle", "--against", "/bin/true"][..], "does not answer"),
         (&["cycle", "--against", "/nowhere/sessile"], "cannot be started"),
-        (&["gc", "--against", program], "for cycle and ops"),
+        (&["gc", "--against", program], "unexpected argument"),
         (&["cycle", "--against", program, "--stores", &url], "private stores"),
         (&["cycle", "--against-json", "old.json"], "--against"),
         (

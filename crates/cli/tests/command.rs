@@ -167,7 +167,7 @@ fn results_of_different_workloads_are_not_compared() {
     for (old, new) in [("plain", "bots"), ("bots", "shop")] {
         let output = sessile(&["bench", "compare", &path(old), &path(new)]);
         assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains("workload is"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("is not in NEW"), "{}", stderr(&output));
     }
     let page = sessile(&["bench", "report", &path("plain"), &path("bots"), "--output", "-"]);
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
@@ -238,7 +238,7 @@ fn what_memcached_refuses_is_told_from_what_is_lost_and_a_route_stores_it() {
 #[test]
 fn what_perl_cannot_measure_is_said_with_the_reason() {
     let cases: [(&[&str], &str); 2] =
-        [(&["--stores", "memory"], "unknown keeper"), (&["--workers", "2"], "leave --workers out")];
+        [(&["--stores", "memory"], "unknown keeper"), (&["--workers", "2"], "unexpected argument")];
     for (arguments, words) in cases {
         let output = sessile(&[&["bench", "perl"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

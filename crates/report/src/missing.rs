@@ -74,13 +74,35 @@ pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {
                         }
                     }
                 }
-                p {
-                    code { "sessile bench setup" } " lists what is not installed, and how to "
-                    "install it."
-                }
+                (install(runs))
             }
         }
     }
+}
+
+/// One command for all that is missing.
+fn install(runs: &PageReports<'_>) -> Markup {
+    let packages = packages(runs);
+    html! {
+        @if !packages.is_empty() {
+            p {
+                "To install what was missing on Debian: "
+                code { "sudo apt-get install --no-install-recommends " (packages) }
+            }
+        }
+    }
+}
+
+/// The packages that reasons name.
+fn packages(runs: &PageReports<'_>) -> String {
+    let contenders = runs.reports.iter().flat_map(|report| &report.left_out);
+    let reasons = contenders.map(|left| left.reason.as_str());
+    let reasons = reasons.chain(runs.left_out.iter().map(|left| left.reason.as_str()));
+    let named = reasons.flat_map(|reason| {
+        let parts = reason.split("Debian package ").skip(1);
+        parts.filter_map(|part| part.split([')', ',', ';', ' ']).next())
+    });
+    named.collect::<BTreeSet<&str>>().into_iter().collect::<Vec<&str>>().join(" ")
 }
 
 fn cut_short(runs: &PageReports<'_>) -> String {

@@ -18,8 +18,6 @@ pub(crate) struct PageReports<'a> {
 pub(crate) struct ExperimentRows<'a> {
     all: &'a [Report],
     pub report: &'a Report,
-    /// The number of the report, from 1, as in the notes of `recommend`.
-    pub result_number: usize,
     pub rows: Vec<&'a Row>,
     /// The end of headings and captions: the durability tier, if the section has several.
     pub tier_suffix: String,
@@ -65,14 +63,13 @@ impl<'a> PageReports<'a> {
     }
 
     fn of_rows(&self, are_meant: impl Fn(&Row) -> bool) -> Vec<ExperimentRows<'a>> {
-        let run = |(index, report): (usize, &'a Report)| ExperimentRows {
+        let run = |report: &'a Report| ExperimentRows {
             all: self.reports,
             report,
-            result_number: index + 1,
             rows: report.results.iter().filter(|row| are_meant(row)).collect(),
             tier_suffix: String::new(),
         };
-        self.reports.iter().enumerate().map(run).filter(|run| !run.rows.is_empty()).collect()
+        self.reports.iter().map(run).filter(|run| !run.rows.is_empty()).collect()
     }
 
     pub(crate) fn experiments(&self) -> BTreeSet<&'a str> {

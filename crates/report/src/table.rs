@@ -66,7 +66,7 @@ impl HtmlTable {
                             @for (number, column) in self.columns.iter().enumerate() {
                                 @if column.is_empty() { td {} }
                                 @else {
-                                    th scope="col" class=[numeric(number).then_some("figure")] {
+                                    th scope="col" class=[numeric(number).then_some("n")] {
                                         (column)
                                     }
                                 }
@@ -116,7 +116,7 @@ impl TableCell {
     fn class(&self, among_figures: bool) -> Option<&'static str> {
         let figure = matches!(self, TableCell::Figure(_))
             || among_figures && matches!(self, TableCell::Bad(_));
-        figure.then_some("figure")
+        figure.then_some("n")
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
         table.row(vec![text("<script>"), right("1,000")]);
         let html = table.draw(&ElementIds::default()).into_string();
         for wanted in
-            ["<caption", "scope=\"col\"", "scope=\"row\"", "&lt;script&gt;", "class=\"figure\""]
+            ["<caption", "scope=\"col\"", "scope=\"row\"", "&lt;script&gt;", "class=\"n\""]
         {
             assert!(html.contains(wanted), "{wanted}: {html}");
         }

@@ -19,9 +19,7 @@ use sessile_bench::report::{
 #[test]
 fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
     let page = page(&small());
-    for id in
-        ["cycle", "ops", "lifecycle", "gc", "percentiles", "paced", "scale", "contention", "faults"]
-    {
+    for id in ["cycle", "ops", "lifecycle", "gc", "paced", "scale", "contention", "faults"] {
         assert!(section(&page, id).contains("<svg"), "{id} has no chart");
     }
     for id in ["verdict", "features", "oversize", "perl", "resources", "left-out", "method"] {
@@ -93,10 +91,7 @@ fn scale_has_a_chart_and_a_table_for_each_kind_of_way_to_the_store() {
         );
         assert!(part.contains(way) && !part.contains(other), "{title}: {part}");
     }
-    assert_eq!(
-        parts.iter().filter(|part| part.contains("by the number of sessions, 2 workers")).count(),
-        4
-    );
+    assert_eq!(parts.len(), 2);
     assert_eq!(scale.matches("<caption").count(), 2);
 }
 
@@ -193,10 +188,6 @@ fn sessions_in_perl_stand_with_their_lock_and_with_what_two_processes_have_lost(
     {
         assert!(perl.contains(words), "{words}: {perl}");
     }
-    assert!(
-        !page.contains("<section id=\"other\""),
-        "every experiment here has a section of its own"
-    );
     assert!(section(&page, "warnings").contains("a wrong value"));
 }
 
@@ -271,6 +262,7 @@ fn few_sessions_give_no_all_clear_for_garbage_collection() {
         let page = with("gc", |row| {
             row.store = "swept".into();
             row.sessions = sessions;
+            row.misses = 1; // is shown whatever its size
             row.modes = Some(Modes { modes, ..Modes::default() });
         });
         let line = section(&page, "gc")
@@ -376,7 +368,6 @@ fn a_cache_that_is_built_on_each_view_stands_beside_one_that_is_kept() {
         "{rebuild}"
     );
     assert!(rebuild.contains("the payload of session #00c0ffee"), "{rebuild}");
-    assert!(!page.contains("<section id=\"other\""));
 }
 
 /// It was compared with others as if it had kept what they could not.
@@ -468,7 +459,7 @@ fn each_handler_stands_with_its_place_and_its_lock_and_what_is_unknown_is_no_nou
     let page = page(&results);
     let table = section(&page, "lifecycle")
         .split("<table")
-        .find(|table| table.contains("Visitors without a cookie"))
+        .find(|table| table.split("</caption>").next().unwrap().contains("Visitors without"))
         .unwrap();
     let caption = table.split_once("</caption>").unwrap().0;
     assert!(

@@ -42,6 +42,13 @@ fn every_recorded_result_is_read_and_makes_a_page() {
     }
 }
 
+/// The page of all experiments had grown to 1.2 MB.
+#[test]
+fn the_page_of_all_experiments_has_at_most_300_kb() {
+    let page = page(&recorded(&place().join("all.json")));
+    assert!(page.len() <= 300_000, "{}", page.len());
+}
+
 #[test]
 fn the_record_of_phps_garbage_collection_draws_the_picture_of_its_source() {
     let page = page(&recorded(&place().join("php-gc.json")));

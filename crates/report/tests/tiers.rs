@@ -11,23 +11,12 @@
 #[allow(dead_code, reason = "no row is changed here")]
 mod drawn;
 
-use std::collections::BTreeSet;
-
 use drawn::{page, section, small};
 use sessile_bench::{Collection, Report};
 
 /// Sections whose headings and captions do not name a single tier.
-const SECTIONS: [&str; 9] = [
-    "percentiles",
-    "paced",
-    "contention",
-    "scale",
-    "gc",
-    "oversize",
-    "perl",
-    "faults",
-    "lifecycle",
-];
+const SECTIONS: [&str; 8] =
+    ["paced", "contention", "scale", "gc", "oversize", "perl", "faults", "lifecycle"];
 
 /// The report as if of `--durability commit`.
 fn in_commit(report: &Report) -> Report {
@@ -100,12 +89,6 @@ fn a_result_of_one_tier_says_it_beside_the_conditions_or_in_a_caption() {
         assert!(section.contains("tier none") || section.contains(">tier</th>"), "{id}: {section}");
         assert!(!section.contains("tier commit"), "{id}");
     }
-    let resources = section(&page, "resources");
-    assert!(
-        inside(resources, "caption").iter().all(|words| words.contains(", tier none)")),
-        "{resources}"
-    );
-    assert!(!inside(resources, "th").contains(&"tier".to_owned()), "{resources}");
 }
 
 /// One curve joined a store without durability at one rate with commits to disk at another.
@@ -153,132 +136,13 @@ fn a_curve_by_the_rate_has_points_of_one_tier_only() {
 /// The space of the second result was dropped, because a store of that name had a row.
 #[test]
 fn processor_time_and_space_have_a_row_for_each_tier() {
-    let mut results = both();
-    let of_sqlite = |run: &mut Report, bytes: u64| {
-        for row in run
-            .results
-            .iter_mut()
-            .filter(|row| row.experiment == "cycle" && row.title() == "sqlite")
-        {
-            (row.bytes_per_session, row.failed) = (bytes, None);
-        }
-    };
-    for run in &mut results.runs {
-        let commit = run.results.iter().any(|row| row.durability == "commit");
-        of_sqlite(run, if commit { 4_321 } else { 1_234 });
-    }
-    let page = page(&results);
-    let resources = section(&page, "resources");
-    let lines_of = |caption: &str| {
-        let table = resources.split("<table").find(|table| table.contains(caption)).unwrap();
-        let lines = table.split("<tr>").filter(|line| line.contains(">sqlite<")).map(str::to_owned);
-        lines.collect::<Vec<String>>()
-    };
-    let space = lines_of("Space of a session at the end of the run (cycle)");
-    assert_eq!(space.len(), 2, "{space:?}");
-    assert!(space[0].contains(">none<") && space[0].contains(">1,234<"), "{space:?}");
-    assert!(space[1].contains(">commit<") && space[1].contains(">4,321<"), "{space:?}");
-    let time = lines_of("Processor time of an operation in microseconds (cycle)");
-    let of = |tier: &str| time.iter().filter(|line| line.contains(&format!(">{tier}<"))).count();
+    let page = page(&both());
+    let lines = section(&page, "resources").split("<tr>").filter(|it| it.contains(">sqlite<"));
+    let lines: Vec<&str> = lines.collect();
     assert!(
-        of("none") > 0 && of("none") == of("commit") && of("none") * 2 == time.len(),
-        "{time:?}"
+        lines.len() == 2 && lines[0].contains(">none<") && lines[1].contains(">commit<"),
+        "{lines:?}"
     );
-}
-
-/// A result of `cycle` with this size of a `sqlite` session.
-fn weighing(bytes: u64) -> Report {
-    let plain = |run: &Report| run.results[0].experiment == "cycle" && run.settings.rate.is_none();
-    let mut run = small().runs.into_iter().find(plain).unwrap();
-    for row in run.results.iter_mut().filter(|row| row.title() == "sqlite") {
-        (row.bytes_per_session, row.failed) = (bytes, None);
-    }
-    run
-}
-
-/// A result of `cycle` at a fixed rate with this size of a `sqlite` session.
-fn paced(bytes: u64) -> Report {
-    let mut run = weighing(bytes);
-    run.settings.rate = Some(250.0);
-    run
-}
-
-/// Whether a table of `cycle` numbers results, and its lines of `sqlite`.
-fn lines_of_sqlite(caption: &str, runs: Vec<Report>) -> (bool, Vec<String>) {
-    let page = page(&Collection { runs, ..Collection::default() });
-    let caption = format!("{caption} (cycle, tier none)");
-    let table =
-        section(&page, "resources").split("<table").find(|table| table.contains(&caption)).unwrap();
-    let lines = table.split("<tr>").filter(|line| line.contains(">sqlite<")).map(str::to_owned);
-    (table.contains(">result</th>"), lines.collect())
-}
-
-fn space(runs: Vec<Report>) -> (bool, Vec<String>) {
-    lines_of_sqlite("Space of a session at the end of the run", runs)
-}
-
-/// Only the first of two results of one tier was shown, silently, because a store of that name had
-/// a row.
-#[test]
-fn space_has_a_row_for_each_of_two_results_of_one_tier_and_says_which_it_is_of() {
-    let (numbered, two) = space(vec![weighing(1_234), weighing(4_321)]);
-    assert!(numbered && two.len() == 2, "{two:?}");
-    assert!(two[0].contains(">1<") && two[0].contains(">1,234<"), "{two:?}");
-    assert!(two[1].contains(">2<") && two[1].contains(">4,321<"), "{two:?}");
-    let (numbered, one) = space(vec![weighing(1_234)]);
-    assert!(!numbered && one.len() == 1, "{one:?}");
-    // The fixed rate weighs the same store again, and counts only without the plain experiment.
-    for runs in [vec![weighing(1_234), paced(4_321)], vec![paced(4_321), weighing(1_234)]] {
-        let (numbered, one) = space(runs);
-        assert!(!numbered && one.len() == 1 && one[0].contains(">1,234<"), "{one:?}");
-    }
-    let (numbered, two) = space(vec![paced(1_234), paced(4_321)]);
-    assert!(numbered && two.len() == 2 && two[1].contains(">4,321<"), "{two:?}");
-}
-
-/// The table of space names neither operation nor workers: two rows differed only by the figure.
-#[test]
-fn space_of_two_results_is_numbered_where_only_the_workers_tell_them_apart() {
-    let by = |workers: usize, bytes: u64| {
-        let mut run = weighing(bytes);
-        run.results.retain(|row| row.workers == workers);
-        run
-    };
-    let runs = vec![by(1, 1_234), by(8, 4_321)];
-    let (numbered, two) = space(runs.clone());
-    assert!(numbered && two.len() == 2, "{two:?}");
-    assert!(two[0].contains(">1<") && two[0].contains(">1,234<"), "{two:?}");
-    assert!(two[1].contains(">2<") && two[1].contains(">4,321<"), "{two:?}");
-    let (numbered, _) = lines_of_sqlite("Processor time of an operation in microseconds", runs);
-    assert!(!numbered, "the workers stand in that table");
-}
-
-/// The table counted its own results, and the verdict counted all, so numbers did not match.
-#[test]
-fn results_have_the_number_by_which_they_were_given_in_each_table() {
-    let first_cells = |(_, lines): (bool, Vec<String>)| {
-        lines.iter().map(|line| inside(line, "td")[0].clone()).collect::<BTreeSet<String>>()
-    };
-    let runs = vec![paced(9), weighing(1_234), weighing(4_321)];
-    let both = BTreeSet::from(["2".to_owned(), "3".to_owned()]);
-    assert_eq!(first_cells(space(runs.clone())), both);
-    assert_eq!(
-        first_cells(lines_of_sqlite("Processor time of an operation in microseconds", runs)),
-        both
-    );
-}
-
-/// A failure without a figure replaced the figure of another result.
-#[test]
-fn space_at_a_fixed_rate_stands_where_the_plain_result_failed() {
-    let mut failed = weighing(1_234);
-    for row in failed.results.iter_mut().filter(|row| row.title() == "sqlite") {
-        row.failed = Some("the disk was full".into());
-    }
-    let (numbered, two) = space(vec![failed, paced(4_321)]);
-    assert!(numbered && two.len() == 2, "{two:?}");
-    assert!(two[0].contains("the disk was full") && !two[0].contains(">1,234<"), "{two:?}");
-    assert!(two[1].contains(">4,321<") && !two[1].contains("failed"), "{two:?}");
 }
 
 /// Rows of both tiers had one name, and were looked up in one table.

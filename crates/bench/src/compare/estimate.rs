@@ -17,8 +17,12 @@ const TRIMMED: f64 = 0.2;
 /// Fewer have no usable spread.
 pub(super) const ROUNDS_MIN: usize = 3;
 
+/// Too often nothing was done in a setup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stalled;
+
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Estimate {
+pub(crate) struct Estimate {
     pub mean: f64,
     pub variance: f64,
     pub freedom: f64,
@@ -27,7 +31,7 @@ pub(super) struct Estimate {
 impl Estimate {
     /// The mean logarithm of some values; `None` for too few. Rounds in which nothing was done
     /// count if they are trimmed.
-    pub(super) fn from_values(values: &[f64]) -> Option<Estimate> {
+    pub(crate) fn from_values(values: &[f64]) -> Option<Estimate> {
         let mut logs: Vec<f64> = values.iter().map(|value| value.max(0.0).ln()).collect();
         logs.sort_by(f64::total_cmp);
         let count = logs.len();
@@ -49,29 +53,20 @@ impl Estimate {
         })
     }
 
-    /// The estimate for rounds of several setups, and the number of setups used.
-    ///
-    /// With too few setups all rounds count, and the number is 0. A setup cut off by a signal has
-    /// no mean. A setup that too often did nothing makes the result `None`: it must not be passed
-    /// over.
-    pub(super) fn from_setups(setups: &[Vec<f64>]) -> Option<(Estimate, usize)> {
-        let whole: Vec<&Vec<f64>> =
-            setups.iter().filter(|rounds| rounds.len() >= ROUNDS_MIN).collect();
-        if whole.len() < SETUPS_MIN {
-            return Some((Estimate::from_values(&setups.concat())?, 0));
-        }
+    /// The estimate from rounds of several setups, each of which counts once, and their number;
+    /// `None` for too few. A setup cut off by a signal has no mean. A setup that too often did
+    /// nothing is an error: it must not be passed over.
+    pub(super) fn of_setups(setups: &[Vec<f64>]) -> Result<Option<(Estimate, usize)>, Stalled> {
+        let whole = setups.iter().filter(|rounds| rounds.len() >= ROUNDS_MIN);
         let means: Option<Vec<f64>> =
-            whole.iter().map(|rounds| Some(Estimate::from_values(rounds)?.mean)).collect();
-        let means = means?;
+            whole.map(|rounds| Some(Estimate::from_values(rounds)?.mean)).collect();
+        let means = means.ok_or(Stalled)?;
+        if means.len() < SETUPS_MIN {
+            return Ok(None);
+        }
         let (count, freedom) = (means.len() as f64, means.len() as f64 - 1.0);
-        Some((
-            Estimate {
-                mean: mean(&means),
-                variance: squared_deviations(&means) / (count * freedom),
-                freedom,
-            },
-            means.len(),
-        ))
+        let variance = squared_deviations(&means) / (count * freedom);
+        Ok(Some((Estimate { mean: mean(&means), variance, freedom }, means.len())))
     }
 
     /// The difference of two estimates, with degrees of freedom by Welch and Satterthwaite.
@@ -84,7 +79,7 @@ impl Estimate {
         Estimate { mean: self.mean - other.mean, variance, freedom }
     }
 
-    pub(super) fn error(&self) -> f64 {
+    pub(crate) fn error(&self) -> f64 {
         self.variance.sqrt()
     }
 }
@@ -98,10 +93,6 @@ fn squared_deviations(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean).powi(2)).sum()
 }
 
-pub(super) fn median(values: &[f64]) -> f64 {
-    crate::statistics::Spread::of(values).median
-}
-
 /// Whether two series of rounds differ, where a chance of 5 % holds for all `comparisons`
 /// together. Too few rounds tell nothing apart.
 pub(crate) fn are_apart(one: &[f64], other: &[f64], comparisons: usize) -> bool {
@@ -113,7 +104,7 @@ pub(crate) fn are_apart(one: &[f64], other: &[f64], comparisons: usize) -> bool 
     })
 }
 
-pub(super) fn student(probability: f64, freedom: f64) -> f64 {
+pub(crate) fn student(probability: f64, freedom: f64) -> f64 {
     // Fails only for 0 degrees of freedom or fewer, where nothing can be said.
     StudentsT::new(0.0, 1.0, freedom)
         .map_or(f64::INFINITY, |student| student.inverse_cdf(probability))
@@ -150,7 +141,7 @@ mod tests {
     fn of_setups_each_counts_once() {
         let setup = |mean: f64| vec![mean.exp(); 20];
         let five = [0.0, 1.0, 2.0, 3.0, 4.0].map(setup);
-        let (estimate, count) = Estimate::from_setups(&five).unwrap();
+        let (estimate, count) = Estimate::of_setups(&five).unwrap().unwrap();
         // Squares 4 + 1 + 0 + 1 + 4, by 5 * 4.
         assert!(
             (estimate.mean - 2.0).abs() < 1e-12 && (estimate.variance - 0.5).abs() < 1e-12,
@@ -158,13 +149,8 @@ mod tests {
         );
         assert_eq!((estimate.freedom, count), (4.0, 5));
         let cut_off = [&five[..], &[vec![9.0; 2]]].concat();
-        assert_eq!(
-            Estimate::from_setups(&cut_off),
-            Some((estimate, 5)),
-            "too few rounds for a mean"
-        );
-        let few = Estimate::from_setups(&five[1..]).unwrap();
-        assert_eq!(few, (Estimate::from_values(&five[1..].concat()).unwrap(), 0));
+        assert_eq!(Estimate::of_setups(&cut_off), Ok(Some((estimate, 5))), "too few for a mean");
+        assert_eq!(Estimate::of_setups(&five[1..]), Ok(None));
     }
 
     /// A setup in which one of both did nothing for a while was left out, or all was infinite,
@@ -175,8 +161,8 @@ mod tests {
         for ratio in [0.0, f64::INFINITY] {
             let stalled = |rounds: usize| [vec![ratio; rounds], vec![1.0; 20 - rounds]].concat();
             let with = |setup: Vec<f64>| [vec![sound.clone(); 9], vec![setup]].concat();
-            assert_eq!(Estimate::from_setups(&with(stalled(5))), None);
-            let (estimate, count) = Estimate::from_setups(&with(stalled(4))).unwrap();
+            assert_eq!(Estimate::of_setups(&with(stalled(5))), Err(Stalled));
+            let (estimate, count) = Estimate::of_setups(&with(stalled(4))).unwrap().unwrap();
             assert_eq!((estimate.mean, count), (0.0, 10), "a fifth of the rounds is trimmed");
             assert_eq!(Estimate::from_values(&stalled(5)), None);
         }

@@ -1,234 +1,156 @@
 //! Matches the rows of two results.
 //!
-//! Refuses to compare different questions (rate, round trip, churn); differences of machine or
-//! versions are only noted.
+//! Invariant: each row of either result is in a pair or reported as not compared. Runs that answer
+//! different questions (rate, round trip) are not compared; other differences are noted.
 
-use super::estimate::{Estimate, ROUNDS_MIN};
-use super::runs::{self, RunPair};
-use super::yardstick::RowDifference;
-use super::{NotCompared, NotComparedReason, RowName, RunNotCompared};
+use super::estimate::Estimate;
+use super::{Measure, NotCompared};
 use crate::collection::Collection;
-use crate::experiments::CLOSED_LOOP;
-use crate::naming;
-use crate::reference;
+use crate::experiments::{CLOSED_LOOP, setups};
 use crate::report::{Report, RoundSample, Row, comparability_notes};
 
-/// Experiments without rounds: only rows that became bad are reported.
-const WITHOUT_ROUNDS: [&str; 3] = ["gc", "oversize", "faults"];
-
-pub(super) const MEASURED_ONCE: &str =
-    "measured once, not in rounds, so two results of it cannot be compared";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Measure {
-    OpsPerSecond,
-    P50,
-    P99,
-}
-
-#[derive(Clone, Debug)]
 pub(super) struct RowPair {
-    pub name: RowName,
-    pub socket: bool,
+    pub run: String,
+    pub place: [String; 2],
     pub measure: Measure,
-    pub old: Estimate,
-    pub new: Estimate,
-    /// NEW minus OLD, from the differences of paired rounds.
-    pub together: Option<Estimate>,
-    /// Number of setups used; 0: rounds.
-    pub setups: usize,
+    pub old: f64,
+    pub new: f64,
+    /// NEW minus OLD as logarithms, from setups of the same rounds, and their number.
+    pub difference: Option<(Estimate, usize)>,
 }
 
 #[derive(Default)]
 pub(super) struct MatchedRows {
+    pub same_rounds: bool,
     pub pairs: Vec<RowPair>,
     pub not_compared: Vec<NotCompared>,
-    pub runs_not_compared: Vec<RunNotCompared>,
-    pub measured_once: Vec<String>,
     pub notes: Vec<String>,
 }
 
-impl Measure {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Measure::OpsPerSecond => "ops_per_second",
-            Measure::P50 => "p50_us",
-            Measure::P99 => "p99_us",
-        }
-    }
-
-    /// 1 if larger is faster, else -1.
-    pub(super) fn sign(self) -> f64 {
-        if self == Measure::OpsPerSecond { 1.0 } else { -1.0 }
-    }
-
-    fn of(self, sample: &RoundSample) -> f64 {
-        match self {
-            Measure::OpsPerSecond => sample.ops_per_second,
-            Measure::P50 => sample.p50_us,
-            Measure::P99 => sample.p99_us,
-        }
-    }
+struct Run<'a> {
+    title: String,
+    old: &'a Report,
+    new: &'a Report,
 }
 
-impl RowPair {
-    /// How much faster NEW is.
-    pub(super) fn speed(&self) -> Estimate {
-        let difference = self.together.unwrap_or_else(|| self.new.minus(self.old));
-        Estimate { mean: self.measure.sign() * difference.mean, ..difference }
-    }
-
-    pub(super) fn is_reference(&self) -> bool {
-        reference::by_name(&self.name.store).is_some()
-    }
-
-    pub(super) fn mark(&self) -> RowDifference {
-        let (store, is_reference) = (self.name.store.clone(), self.is_reference());
-        RowDifference {
-            store,
-            socket: self.socket,
-            workers: self.name.workers,
-            is_reference,
-            difference: self.speed(),
-        }
-    }
-}
-
-impl RowName {
-    fn of(row: &Row, flags: &str) -> RowName {
-        RowName {
-            experiment: row.experiment.clone(),
-            flags: flags.to_owned(),
-            store: row.store.clone(),
-            variant: row.variant.clone(),
-            op: row.op.clone(),
-            workers: row.workers,
-            sessions: row.sessions,
-            payload_bytes: row.payload_bytes,
-            payload_spread: row.payload_spread.clone(),
-            durability: row.durability.clone(),
-        }
-    }
-
-    pub fn title(&self) -> String {
-        naming::title(&self.store, &self.variant)
-    }
+/// A run without rows has no title.
+fn runs(collection: &Collection) -> Vec<(String, &Report)> {
+    let named = collection.runs.iter().filter_map(|run| Some((run.results.first()?, run)));
+    named.map(|(row, run)| (run.title_of(row), run)).collect()
 }
 
 pub(super) fn match_rows(old: &Collection, new: &Collection) -> MatchedRows {
-    let (runs, alone) = runs::pair_runs(old, new);
-    let (mut matched, mut compared) = (MatchedRows::default(), Vec::new());
-    for run in &runs {
-        match check_settings(run.old, run.new) {
-            Ok(()) => {
-                matched.add_rows(run);
-                compared.push(run);
+    let mut matched = MatchedRows::default();
+    let mut others = runs(new);
+    for (title, run) in runs(old) {
+        match others.iter().position(|(other, _)| *other == title) {
+            Some(place) => {
+                let (_, new) = others.remove(place);
+                matched.add_run(&Run { title, old: run, new });
             }
-            Err(why) => matched
-                .runs_not_compared
-                .push(RunNotCompared { experiment: run.title.clone(), why }),
+            None => matched.leave_out(title, "it is not in NEW", false),
         }
     }
-    matched.runs_not_compared.extend(alone);
-    matched.notes = notes(&compared);
+    others.into_iter().for_each(|(title, _)| matched.leave_out(title, "it is not in OLD", false));
+    if matched.same_rounds && matched.pairs.iter().any(|pair| pair.difference.is_none()) {
+        let rounds = setups::ROUNDS_MIN;
+        matched.notes.push(format!(
+            "an interval needs several setups: {rounds} --rounds or more, and room for a second \
+             store beside each"
+        ));
+    }
     matched
 }
 
 impl MatchedRows {
-    fn add_rows(&mut self, run: &RunPair) {
-        let names = |report: &Report| {
-            let flags = report.flags();
-            report.results.iter().map(|row| RowName::of(row, &flags)).collect::<Vec<RowName>>()
+    fn leave_out(&mut self, what: String, why: impl Into<String>, broken: bool) {
+        self.not_compared.push(NotCompared { what, why: why.into(), broken });
+    }
+
+    fn add_run(&mut self, run: &Run) {
+        if let Some(why) = other_question(run.old, run.new) {
+            return self.leave_out(run.title.clone(), why, false);
+        }
+        self.same_rounds |= run.is_of_same_rounds();
+        for note in comparability_notes(&[("OLD", run.old), ("NEW", run.new)]) {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+        let mut others: Vec<&Row> = run.new.results.iter().collect();
+        for row in &run.old.results {
+            match others.iter().position(|other| is_same(row, other)) {
+                Some(place) => self.add_pair(run, row, others.remove(place)),
+                None => self.leave_out(run.name(row), "it is not in NEW", false),
+            }
+        }
+        for row in others {
+            self.leave_out(run.name(row), "it is not in OLD", false);
+        }
+    }
+
+    fn add_pair(&mut self, run: &Run, old: &Row, new: &Row) {
+        let why = match (old.is_bad(), new.is_bad()) {
+            (false, false) => None,
+            (true, true) => Some("it is bad in both".to_owned()),
+            (false, true) => Some(format!("it is bad in NEW: {}", new.fault())),
+            (true, false) => Some(format!("it was bad in OLD: {}", old.fault())),
         };
-        let (old_names, new_names) = (names(run.old), names(run.new));
-        for (name, row) in old_names.iter().zip(&run.old.results) {
-            let other = new_names
-                .iter()
-                .position(|it| it == name)
-                .and_then(|place| run.new.results.get(place));
-            let missing = || (NotComparedReason::NotInBoth, "it is not in NEW".to_owned());
-            match other.ok_or_else(missing).and_then(|other| pair_rows(name, row, other, run)) {
-                Ok(pairs) => self.pairs.extend(pairs),
-                Err((reason, why)) => {
-                    let of_ours = reference::by_name(&name.store).is_none();
-                    let broken = of_ours && !row.is_bad() && other.is_some_and(Row::is_bad);
-                    self.not_compared.push(NotCompared { row: name.clone(), why, reason, broken });
+        if let Some(why) = why {
+            return self.leave_out(run.name(old), why, !old.is_bad() && !old.is_reference());
+        }
+        let paced = run.old.settings.rate.is_some() && old.op != CLOSED_LOOP;
+        let measures: &[Measure] =
+            if paced { &[Measure::P50, Measure::P99] } else { &[Measure::OpsPerSecond] };
+        for measure in measures {
+            let [was, is] = [old, new].map(|row| measure.of_row(row));
+            let place = [old.title(), format!("{}@{}", operation(old), old.workers)];
+            let pair = RowPair {
+                run: run.title.clone(),
+                place,
+                measure: *measure,
+                old: was,
+                new: is,
+                difference: None,
+            };
+            if !run.is_of_same_rounds() {
+                // Outcomes, as in `oversize`, have no figures.
+                self.pairs.extend(Some(pair).filter(|_| was > 0.0 && is > 0.0));
+            } else if !old.is_reference() {
+                match Estimate::of_setups(&ratios(old, new, *measure)) {
+                    Ok(difference) if was > 0.0 => self.pairs.push(RowPair { difference, ..pair }),
+                    _ => self.leave_out(run.name(old), "nothing was done for too long", false),
                 }
             }
         }
-        for row in new_names.into_iter().filter(|name| !old_names.contains(name)) {
-            let (reason, why) = (NotComparedReason::NotInBoth, "it is not in OLD".to_owned());
-            self.not_compared.push(NotCompared { row, why, reason, broken: false });
-        }
-        if run.old.experiment().is_some_and(|it| WITHOUT_ROUNDS.contains(&it)) {
-            self.measured_once.push(run.title.clone());
-        }
-    }
-
-    pub(super) fn nothing_to_compare(&self) -> String {
-        let row = self
-            .not_compared
-            .first()
-            .map(|row| format!("{} {}: {}", row.row.title(), row.row.op, row.why));
-        let once = || Some(format!("{} is {MEASURED_ONCE}", self.measured_once.first()?));
-        let run =
-            || self.runs_not_compared.first().map(|run| format!("{}: {}", run.experiment, run.why));
-        let reason = row.or_else(once).or_else(run).map(|reason| format!("; {reason}"));
-        format!(
-            "no store has a row in both results that could be compared{}",
-            reason.unwrap_or_default()
-        )
     }
 }
 
-fn pair_rows(
-    name: &RowName,
-    old: &Row,
-    new: &Row,
-    run: &RunPair,
-) -> Result<Vec<RowPair>, (NotComparedReason, String)> {
-    let bad = |sides: &'static str, why: String| Err((NotComparedReason::Bad(sides), why));
-    match (old.is_bad(), new.is_bad()) {
-        (false, true) => return bad("NEW", format!("it is bad in NEW: {}", new.fault())),
-        (true, false) => return bad("OLD", format!("it was bad in OLD: {}", old.fault())),
-        (true, true) => return bad("both", "it is bad in both".to_owned()),
-        (false, false) => {}
+impl Run<'_> {
+    fn is_of_same_rounds(&self) -> bool {
+        let [old, new] = [self.old, self.new].map(|run| run.settings.against.as_deref());
+        old.is_some() && old == new
     }
-    let paced = run.old.settings.rate.is_some() && name.op != CLOSED_LOOP;
-    let measures: &[Measure] =
-        if paced { &[Measure::P50, Measure::P99] } else { &[Measure::OpsPerSecond] };
-    if WITHOUT_ROUNDS.contains(&name.experiment.as_str()) {
-        return Ok(Vec::new()); // both are sound, and no more can be said
+
+    fn name(&self, row: &Row) -> String {
+        format!("{}: {} {}@{}", self.title, row.title(), operation(row), row.workers)
     }
-    let pair = |measure: &Measure| {
-        let few = |rounds: usize| {
-            let experiment = &name.experiment;
-            let why = format!(
-                "the samples of its {rounds} rounds are too few or empty; measure {experiment} \
-                 with --rounds {ROUNDS_MIN} or more, or longer --seconds"
-            );
-            (NotComparedReason::FewSamples, why)
-        };
-        let estimate = |row: &Row| {
-            let samples: Vec<f64> = row.samples.iter().map(|sample| measure.of(sample)).collect();
-            Estimate::from_values(&samples).ok_or_else(|| few(samples.len()))
-        };
-        let belong_together = run.is_one() && old.samples.len() == new.samples.len();
-        let together = || {
-            Estimate::from_setups(&ratios(old, new, *measure)).ok_or_else(|| few(new.samples.len()))
-        };
-        let together = belong_together.then(together).transpose()?;
-        Ok(RowPair {
-            name: name.clone(),
-            socket: old.kind == "socket",
-            measure: *measure,
-            old: estimate(old)?,
-            new: estimate(new)?,
-            together: together.map(|(difference, _)| difference),
-            setups: together.map_or(0, |(_, setups)| setups),
-        })
+}
+
+fn is_same(old: &Row, new: &Row) -> bool {
+    let key = |row: &Row| {
+        let words = [&row.store, &row.variant, &row.op, &row.payload_spread, &row.durability];
+        (words.map(Clone::clone), row.workers, row.sessions, row.payload_bytes)
     };
-    measures.iter().map(pair).collect()
+    key(old) == key(new)
+}
+
+/// In `scale` with its size.
+fn operation(row: &Row) -> String {
+    match row.experiment.as_str() {
+        "scale" => format!("{} {} {}", row.op, row.sessions, row.payload_spread),
+        _ => row.op.clone(),
+    }
 }
 
 /// NEW divided by OLD for each round of each setup.
@@ -241,56 +163,18 @@ fn ratios(old: &Row, new: &Row, measure: Measure) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Refuses settings that change the question.
-fn check_settings(old: &Report, new: &Report) -> Result<(), String> {
+fn other_question(old: &Report, new: &Report) -> Option<String> {
     let word = |value: Option<f64>| value.map_or("none".to_owned(), |value| value.to_string());
     let (was, is) = (&old.settings, &new.settings);
-    let workload = |report: &Report| report.workload().unwrap_or("none").to_owned();
     let settings = [
-        ("workload", workload(old), workload(new)),
         ("rate", word(was.rate), word(is.rate)),
         ("round trip in us", word(was.round_trip_us), word(is.round_trip_us)),
-        ("churn", was.churn.to_string(), is.churn.to_string()),
-        ("as published", was.as_published.to_string(), is.as_published.to_string()),
         (
             "processors kept awake",
             was.processors_awake.to_string(),
             is.processors_awake.to_string(),
         ),
     ];
-    match settings.into_iter().find(|(_, old, new)| old != new) {
-        None => Ok(()),
-        Some((name, old, new)) => Err(format!(
-            "the results answer different questions: {name} is {old} in OLD and {new} in NEW"
-        )),
-    }
-}
-
-fn notes(runs: &[&RunPair]) -> Vec<String> {
-    let mut notes: Vec<(String, Vec<String>)> = Vec::new();
-    for run in runs {
-        for note in notes_of(run.old, run.new) {
-            match notes.iter_mut().find(|(known, _)| *known == note) {
-                Some((_, titles)) => titles.push(run.title.clone()),
-                None => notes.push((note, vec![run.title.clone()])),
-            }
-        }
-    }
-    notes.into_iter().map(|(note, titles)| runs::with_titles(&titles, runs.len(), &note)).collect()
-}
-
-fn notes_of(old: &Report, new: &Report) -> Vec<String> {
-    let mut notes = Vec::new();
-    let (was, is) = (&old.environment, &new.environment);
-    let same_machine =
-        (&was.cpu, was.cores, was.memory_bytes) == (&is.cpu, is.cores, is.memory_bytes);
-    if !same_machine {
-        notes.push(
-            "the results are of different machines: what reference rows have in common is taken \
-             out, the rest stays"
-                .to_owned(),
-        );
-    }
-    notes.extend(comparability_notes(&[("OLD", old), ("NEW", new)]));
-    notes
+    let (name, old, new) = settings.into_iter().find(|(_, old, new)| old != new)?;
+    Some(format!("{name} is {old} in OLD and {new} in NEW, which is another question"))
 }

@@ -1,136 +1,71 @@
-//! Compares two results: which rows became slower by more than the noise.
+//! Compares two results row by row.
 //!
-//! Invariant: a row is called not slower only if a slowdown of twice the threshold would have been
-//! seen. bench/METHODOLOGY.md explains the statistics. Nothing is measured here.
+//! Two programs measured in the same rounds (`--against`) get intervals and verdicts. Of two files
+//! only ratios are shown, because nothing in them tells a slower machine from a slower store.
+//! bench/METHODOLOGY.md explains the statistics. Nothing is measured here.
 
 mod estimate;
 mod matching;
-mod runs;
-mod scatter;
 mod show;
-mod yardstick;
 
-use serde::Serialize;
-
-pub use self::yardstick::DriftBasis;
 use crate::collection::Collection;
 use crate::options::UsageError;
-pub(crate) use estimate::are_apart;
-use estimate::student;
-use matching::RowPair;
-use yardstick::{DriftEstimate, RowDifference};
+use crate::report::{LatencyUs, RoundSample, Row};
+pub(crate) use estimate::{Estimate, are_apart, student};
 
-/// Probability that all intervals contain the truth, if rows vary between runs as assumed.
+/// Probability that all intervals contain the truth.
 const CONFIDENCE: f64 = 0.99;
 /// Probability that a slowdown of size `would_see` is reported.
 const POWER: f64 = 0.95;
-/// Default for the smallest slowdown that counts.
+/// The smallest slowdown that counts.
 pub const THRESHOLD: f64 = 0.05;
 
-/// The comparison. Its JSON form is a promise.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    pub schema: u32,
-    /// Smallest slowdown that counts: 0.05 is 5 %.
-    pub threshold: f64,
-    /// Probability that all intervals contain the truth, if no row varies between runs by more than
-    /// its `apart`.
-    pub confidence: f64,
+    /// Whether any run was measured in the same rounds.
+    pub same_rounds: bool,
     pub rows: Vec<ComparedRow>,
-    /// The rows that show the machine's drift.
-    pub yardstick: Vec<YardstickRow>,
     pub not_compared: Vec<NotCompared>,
-    pub runs_not_compared: Vec<RunNotCompared>,
-    /// Experiments without rounds: only rows that became bad are reported.
-    pub measured_once: Vec<String>,
     pub notes: Vec<String>,
 }
 
 /// One measure of a row.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct ComparedRow {
-    #[serde(flatten)]
-    pub row: RowName,
-    /// `ops_per_second`, `p50_us` or `p99_us`.
-    pub measure: &'static str,
-    /// Mean of OLD's rounds.
+    /// Experiment with flags.
+    pub run: String,
+    /// Title and operation, with workers.
+    pub place: [String; 2],
+    pub measure: Measure,
     pub old: f64,
-    /// Mean of NEW's rounds.
     pub new: f64,
-    /// NEW divided by OLD, without the machine's drift.
+    /// NEW divided by OLD.
     pub ratio: f64,
-    /// Lower end of the interval of the ratio.
+    /// `None` of two files, and of too few setups.
+    pub interval: Option<Interval>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Interval {
     pub low: f64,
     pub high: f64,
     /// The smallest slowdown that is reported with 95 % probability, as a fraction.
     pub would_see: f64,
-    pub basis: DriftBasis,
-    /// Number of rows or stores it comes from.
-    pub yardstick_rows: usize,
-    /// Whether those reference rows have as many workers as this row.
-    pub yardstick_same_workers: bool,
-    /// Standard deviation of a row between runs that the interval allows for, beyond its rounds: an
-    /// assumption, corrected by the yardstick. 0 if several setups show it.
-    pub apart: f64,
-    /// Number of setups that the interval comes from; 0: rounds.
+    /// Number of setups that it comes from.
     pub setups: usize,
     pub verdict: Verdict,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct RowName {
-    pub experiment: String,
-    /// Flags of the experiment's form (`--as-published`). Left out when empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub flags: String,
-    pub store: String,
-    pub variant: String,
-    pub op: String,
-    pub workers: usize,
-    pub sessions: usize,
-    pub payload_bytes: usize,
-    pub payload_spread: String,
-    pub durability: String,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub struct YardstickRow {
-    #[serde(flatten)]
-    pub row: RowName,
-    pub measure: &'static str,
-    /// NEW divided by OLD as measured.
-    pub ratio: f64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A row, or an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotCompared {
-    #[serde(flatten)]
-    pub row: RowName,
+    pub what: String,
     pub why: String,
-    #[serde(skip)]
-    pub reason: NotComparedReason,
     /// Whether a store's row was sound in OLD and is bad in NEW.
     pub broken: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotComparedReason {
-    /// Only one result has it.
-    NotInBoth,
-    /// It is bad in this result.
-    Bad(&'static str),
-    FewSamples,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RunNotCompared {
-    /// Experiment with flags.
-    pub experiment: String,
-    pub why: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Slower by the threshold and more than the noise.
     Slower,
@@ -138,131 +73,106 @@ pub enum Verdict {
     Faster,
     /// Within the threshold; a slowdown of twice the threshold would have been seen.
     Within,
-    /// These runs cannot tell.
+    /// These rounds cannot tell.
     Unclear,
 }
 
-/// Compares two results row by row. `threshold`: the smallest slowdown that counts, as a fraction.
-/// Fails when no store has a row in both, or the settings differ.
-pub fn compare(
-    old: &Collection,
-    new: &Collection,
-    threshold: f64,
-) -> Result<Comparison, UsageError> {
-    let matched = matching::match_rows(old, new);
-    let (references, judged): (Vec<&RowPair>, Vec<&RowPair>) =
-        matched.pairs.iter().partition(|pair| pair.is_reference());
-    if judged.is_empty() && matched.not_compared.iter().all(|row| !row.broken) {
-        return Err(UsageError(matched.nothing_to_compare()));
-    }
-    // All intervals hold together: each gets its share of the error, on either side.
-    let tail = (1.0 - CONFIDENCE) / (2.0 * judged.len().max(1) as f64);
-    let rows: Vec<ComparedRow> =
-        judged.iter().map(|pair| judge_pair(pair, &matched.pairs, threshold, tail)).collect();
-    let yardstick = references.iter().map(|pair| YardstickRow {
-        row: pair.name.clone(),
-        measure: pair.measure.name(),
-        ratio: (pair.new.mean - pair.old.mean).exp(),
-    });
-    let mut comparison = Comparison {
-        schema: 1,
-        threshold,
-        confidence: CONFIDENCE,
-        rows,
-        yardstick: yardstick.collect(),
-        not_compared: matched.not_compared,
-        runs_not_compared: matched.runs_not_compared,
-        measured_once: matched.measured_once,
-        notes: matched.notes,
-    };
-    comparison.add_notes();
-    comparison.notes.extend(scatter::notes(&judged, &comparison.rows, comparison.runs().len()));
-    Ok(comparison)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    OpsPerSecond,
+    P50,
+    P99,
 }
 
-fn judge_pair(pair: &RowPair, all: &[RowPair], threshold: f64, tail: f64) -> ComparedRow {
-    // The machine drifts during `bench all`, so each experiment has its own yardstick.
-    let beside =
-        |other: &&RowPair| other.measure == pair.measure && other.name.is_of_run(&pair.name);
-    let marks: Vec<RowDifference> = all.iter().filter(beside).map(RowPair::mark).collect();
-    let machine = match pair.together {
-        Some(_) => DriftEstimate::of_same_rounds(pair.setups > 0),
-        None => DriftEstimate::for_row(&pair.name.store, pair.socket, pair.name.workers, &marks),
-    };
-    let found = pair.speed().minus(machine.drift).minus(machine.run_variance);
+impl Measure {
+    /// 1 if larger is faster, else -1.
+    fn sign(self) -> f64 {
+        if self == Measure::OpsPerSecond { 1.0 } else { -1.0 }
+    }
+
+    fn of_row(self, row: &Row) -> f64 {
+        let LatencyUs { p50, p99, .. } = row.latency_us;
+        self.of(&RoundSample {
+            ops_per_second: row.ops_per_second.median,
+            p50_us: p50,
+            p99_us: p99,
+            setup: 0,
+        })
+    }
+
+    fn of(self, sample: &RoundSample) -> f64 {
+        match self {
+            Measure::OpsPerSecond => sample.ops_per_second,
+            Measure::P50 => sample.p50_us,
+            Measure::P99 => sample.p99_us,
+        }
+    }
+}
+
+/// Fails when no row is in both results.
+pub fn compare(old: &Collection, new: &Collection) -> Result<Comparison, UsageError> {
+    let matched = matching::match_rows(old, new);
+    let judged = matched.pairs.iter().filter(|pair| pair.difference.is_some()).count();
+    // All intervals hold together: each gets its share of the error, on either side.
+    let tail = (1.0 - CONFIDENCE) / (2.0 * judged.max(1) as f64);
+    let rows = matched.pairs.into_iter().map(|pair| {
+        let interval =
+            pair.difference.map(|(found, setups)| judge(found, setups, pair.measure.sign(), tail));
+        ComparedRow {
+            run: pair.run,
+            place: pair.place,
+            measure: pair.measure,
+            old: pair.old,
+            new: pair.new,
+            ratio: pair.difference.map_or(pair.new / pair.old, |(found, _)| found.mean.exp()),
+            interval,
+        }
+    });
+    let rows: Vec<ComparedRow> = rows.collect();
+    let not_compared = matched.not_compared;
+    if rows.is_empty() && not_compared.iter().all(|row| !row.broken) {
+        let reason = not_compared.first().map(|row| format!("; {}: {}", row.what, row.why));
+        return Err(UsageError(format!(
+            "no row is in both results that could be compared{}",
+            reason.unwrap_or_default()
+        )));
+    }
+    let (same_rounds, notes) = (matched.same_rounds, matched.notes);
+    Ok(Comparison { same_rounds, rows, not_compared, notes })
+}
+
+/// `sign`: 1 if larger is faster, else -1.
+fn judge(found: Estimate, setups: usize, sign: f64, tail: f64) -> Interval {
     let reach = student(1.0 - tail, found.freedom) * found.error();
-    let least = -(1.0 - threshold).ln();
+    let least = -(1.0 - THRESHOLD).ln();
     // A slowdown is reported when its estimate exceeds both; the estimate varies by its error.
     let would_see = reach.max(least) + student(POWER, found.freedom) * found.error();
-    let verdict = match found.mean {
-        mean if mean <= -least && mean + reach < 0.0 => Verdict::Slower,
-        mean if mean >= least && mean - reach > 0.0 => Verdict::Faster,
-        mean if mean.abs() < least && 1.0 - (-would_see).exp() <= 2.0 * threshold => {
-            Verdict::Within
-        }
+    let would_see = 1.0 - (-would_see).exp();
+    let verdict = match sign * found.mean {
+        speed if speed <= -least && speed + reach < 0.0 => Verdict::Slower,
+        speed if speed >= least && speed - reach > 0.0 => Verdict::Faster,
+        speed if speed.abs() < least && would_see <= 2.0 * THRESHOLD => Verdict::Within,
         _ => Verdict::Unclear,
     };
-    // A larger latency is slower.
-    let sign = pair.measure.sign();
-    let [low, high] = [found.mean - reach, found.mean + reach].map(|speed| (sign * speed).exp());
-    ComparedRow {
-        row: pair.name.clone(),
-        measure: pair.measure.name(),
-        old: pair.old.mean.exp(),
-        new: pair.new.mean.exp(),
-        ratio: (sign * found.mean).exp(),
-        low: low.min(high),
-        high: low.max(high),
-        would_see: 1.0 - (-would_see).exp(),
-        basis: machine.basis,
-        yardstick_rows: machine.sources,
-        yardstick_same_workers: machine.same_workers,
-        apart: machine.apart(),
-        setups: pair.setups,
-        verdict,
-    }
-}
-
-impl RowName {
-    /// Experiment with flags.
-    pub fn run(&self) -> String {
-        [self.experiment.as_str(), self.flags.as_str()].join(" ").trim_end().to_owned()
-    }
-
-    fn is_of_run(&self, other: &RowName) -> bool {
-        (&self.experiment, &self.flags) == (&other.experiment, &other.flags)
-    }
+    let [low, high] = [found.mean - reach, found.mean + reach].map(f64::exp);
+    Interval { low, high, would_see, setups, verdict }
 }
 
 impl Comparison {
-    pub fn runs(&self) -> Vec<String> {
-        let rows = self.rows.iter().map(|row| &row.row);
-        distinct(rows.chain(self.not_compared.iter().map(|row| &row.row)).map(RowName::run))
-    }
-
     pub fn slower(&self) -> impl Iterator<Item = &ComparedRow> {
-        self.of(Verdict::Slower)
+        let is = |row: &&ComparedRow| {
+            row.interval.is_some_and(|interval| interval.verdict == Verdict::Slower)
+        };
+        self.rows.iter().filter(is)
     }
 
-    pub fn unclear(&self) -> impl Iterator<Item = &ComparedRow> {
-        self.of(Verdict::Unclear)
+    /// What fails a comparison: slower rows, and rows that became bad. Of two programs in the same
+    /// rounds also whatever has no counterpart.
+    pub fn faults(&self) -> Vec<String> {
+        let slower = self.slower().map(|row| {
+            format!("{} is slower ({} x {:.3})", row.title(), row.measure.name(), row.ratio)
+        });
+        let broken = self.not_compared.iter().filter(|row| row.broken || self.same_rounds);
+        slower.chain(broken.map(|row| format!("{}: {}", row.what, row.why))).collect()
     }
-
-    pub fn broken(&self) -> impl Iterator<Item = &NotCompared> {
-        self.not_compared.iter().filter(|row| row.broken)
-    }
-
-    fn of(&self, verdict: Verdict) -> impl Iterator<Item = &ComparedRow> {
-        self.rows.iter().filter(move |row| row.verdict == verdict)
-    }
-}
-
-fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
-    let mut known: Vec<String> = Vec::new();
-    for word in words {
-        if !known.contains(&word) {
-            known.push(word);
-        }
-    }
-    known
 }

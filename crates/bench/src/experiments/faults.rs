@@ -13,7 +13,6 @@ mod writers;
 
 use std::time::Duration;
 
-use crate::capacity::PlannedFill;
 use crate::deployment::LOCK_TTL;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, latency_of_few};
 use crate::interruption::interrupted;
@@ -95,7 +94,7 @@ fn measure(bench: &mut Bench, choice: &Choice) {
     let layout = SessionLayout::new(rounds, workers, settings.sessions);
     let sessions = layout.last.end;
     // A killed worker has released its ids before the next one prepares them.
-    if !bench.has_room(choice, PlannedFill { sessions, ids: sessions, workers: workers + 1 }) {
+    if !bench.has_room(choice, sessions, sessions * (workers + 1), None) {
         return;
     }
     let settings = &bench.settings;

@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use sessile_core::Expiry;
 
-use crate::capacity::PlannedFill;
 use crate::experiments::phase::PhaseSamples;
 use crate::experiments::{Bench, ReadyContender, check_interrupted};
 use crate::monotonic::now_ns;
@@ -67,7 +66,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         }
         for (sessions, whole) in [(bench.settings.sessions, true), (SMALL, false)] {
             check_interrupted()?;
-            if !bench.has_room(&choice, PlannedFill { sessions, ids: sessions, workers: WORKERS }) {
+            if !bench.has_room(&choice, sessions, sessions * WORKERS, None) {
                 bench.progress.advance();
                 continue;
             }

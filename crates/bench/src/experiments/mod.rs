@@ -20,7 +20,7 @@ pub(crate) mod setups;
 mod throughput;
 mod verification;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 pub(crate) use contention::CLOSED_LOOP;
 
@@ -48,8 +48,8 @@ pub(crate) struct Bench {
     /// Rows that are measured and verified; later rows are lost after a signal.
     pub verified_rows: usize,
     pub left_out: Vec<LeftOut>,
-    /// Nanoseconds a session, by title.
-    fill_ns: HashMap<String, f64>,
+    /// Nanoseconds a session that the contender which was filled last took.
+    fill_ns: f64,
     pub programs: BTreeMap<String, String>,
     /// Last field: dropped after the progress line is gone.
     pub cleanup: PendingCleanup,
@@ -87,7 +87,7 @@ impl Bench {
             rows: Vec::new(),
             verified_rows: 0,
             left_out: selection.left_out,
-            fill_ns: HashMap::new(),
+            fill_ns: 0.0,
             programs: BTreeMap::new(),
             cleanup: PendingCleanup::default(),
         }

@@ -2,7 +2,6 @@
 //!
 //! Owns the account of its sessions: which changes were acknowledged and must be there in the end.
 
-use crate::capacity::{PlannedFill, check_fit};
 use crate::deployment::Deployment;
 use crate::experiments::Bench;
 use crate::footprint::Footprint;
@@ -11,6 +10,7 @@ use crate::monotonic::now_ns;
 use crate::options::{Experiment, Settings};
 use crate::redact;
 use crate::report::Row;
+use crate::room;
 use crate::selection::Choice;
 use crate::worker::WorkerMemory;
 use crate::worker::cleanup::CreatedSessions;
@@ -50,19 +50,27 @@ pub(super) struct ReadyContender {
 }
 
 impl Bench {
-    /// Leaves the contender out where there is no room beside what is filled already.
-    pub(super) fn has_room(&mut self, choice: &Choice, filling: PlannedFill) -> bool {
+    /// Leaves the contender out where there is no room beside what is filled already. `prepared`:
+    /// ids of all workers; `seen`: bytes of a session at another size.
+    pub(super) fn has_room(
+        &mut self,
+        choice: &Choice,
+        sessions: usize,
+        prepared: usize,
+        seen: Option<u64>,
+    ) -> bool {
         self.clean_up_stores();
-        let Err(why) = check_fit(choice, &self.settings, filling, None) else { return true };
-        let advice = match self.settings.experiment {
-            Experiment::Cycle | Experiment::Ops => {
-                "; fewer --sessions need less, and so do fewer --stores at once"
+        match room::check(choice, &self.settings, sessions, prepared, seen) {
+            Ok(()) => true,
+            Err(why) => {
+                let fewer = match self.settings.experiment {
+                    Experiment::Faults => "--rounds or --workers",
+                    _ => "--sessions, or fewer --stores at once,",
+                };
+                self.left_out.push(choice.left_out(format!("{why}; fewer {fewer} need less")));
+                false
             }
-            Experiment::Faults => "; fewer --rounds and fewer --workers need less",
-            _ => "; fewer --sessions need less",
-        };
-        self.left_out.push(choice.left_out(why + advice));
-        false
+        }
     }
 
     /// What earlier contenders left affects the next measurement and the room.

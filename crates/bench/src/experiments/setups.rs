@@ -8,14 +8,14 @@
 //! for another store keeps its setup.
 
 use crate::against;
-use crate::capacity::{PlannedFill, check_fit};
 use crate::experiments::{Bench, ReadyContender};
 use crate::interruption::interrupted;
+use crate::room;
 use crate::worker::protocol::ContenderFailure;
 
 /// Each costs a start, a fill and a verification.
 const SETUPS_MAX: usize = 10;
-/// With fewer, the mean of the setups tells less than the assumed variance of one setup.
+/// With fewer there is no interval.
 pub(crate) const SETUPS_MIN: usize = 5;
 /// With fewer, a setup has no useful mean.
 const ROUNDS_OF_SETUP: usize = 5;
@@ -49,8 +49,8 @@ pub(super) fn set_up_anew(
 ) -> Vec<(usize, Result<(), ContenderFailure>)> {
     let (sessions, mut tried) = (bench.settings.sessions, Vec::new());
     let has_no_room = |contender: &&ReadyContender| {
-        let filling = PlannedFill { sessions, ids, workers: contender.workers };
-        check_fit(&contender.choice, &bench.settings, filling, None).is_err()
+        let prepared = ids * contender.workers;
+        room::check(&contender.choice, &bench.settings, sessions, prepared, None).is_err()
     };
     let without_room: Vec<_> = numbers
         .iter()

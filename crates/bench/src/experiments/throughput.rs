@@ -5,14 +5,13 @@
 //! are set up anew between rounds (`setups`).
 
 use crate::against;
-use crate::capacity::PlannedFill;
 use crate::experiments::ready_contender::TOO_SLOW;
 use crate::experiments::sample_totals::SampleTotals;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, setups, verification};
-use crate::growth::GrowthLimit;
 use crate::interruption::{interrupted, out_of_time};
 use crate::options::{Experiment, Settings};
 use crate::report::Row;
+use crate::room;
 use crate::run::RunError;
 use crate::selection::{Choice, LeftOut};
 use crate::worker::WorkerMemory;
@@ -40,11 +39,6 @@ struct ScheduledSample {
     has_counterpart: bool,
 }
 
-struct FreshIds {
-    next: usize,
-    growth: GrowthLimit,
-}
-
 pub(super) const CREATE: &str = "create";
 /// A faster store ends its sample early.
 const FRESH_PER_SECOND: f64 = 60_000.0;
@@ -56,7 +50,7 @@ pub(super) fn run(
 ) -> Result<(), RunError> {
     let creates = ops.iter().any(|op| op.action.creates());
     let fresh = if creates { fresh_ids(bench) } else { 0 };
-    // `scale` has checked the room for all of them together.
+    // `scale` has checked the room by what a session took before.
     let asks = bench.settings.experiment != Experiment::Scale;
     let (mut contenders, mut all_series) = (Vec::new(), Vec::new());
     bench.progress.expect_more(choices.len());
@@ -68,17 +62,13 @@ pub(super) fn run(
         let combinations: Vec<(MeasuredOp, usize)> =
             ops.flat_map(|op| workers.iter().map(move |workers| (*op, *workers))).collect();
         let ids = bench.settings.sessions + if choice.creates { fresh } else { 0 };
-        let filling = PlannedFill { sessions: bench.settings.sessions, ids, workers: most };
-        if asks && !bench.has_room(choice, filling) {
+        if asks && !bench.has_room(choice, bench.settings.sessions, ids * most, None) {
             bench.progress.advance();
             continue;
         }
         match bench.set_up(choice, most, bench.settings.sessions, ids) {
             Ok(contender) => {
-                bench.fill_ns.insert(
-                    choice.title(),
-                    contender.fill_ns as f64 / bench.settings.sessions.max(1) as f64,
-                );
+                bench.fill_ns = contender.fill_ns as f64 / bench.settings.sessions.max(1) as f64;
                 let number = contenders.len();
                 all_series.extend(
                     combinations
@@ -154,8 +144,7 @@ fn measure(
 ) -> usize {
     let settings = &bench.settings;
     let mut random = fastrand::Rng::with_seed(settings.seed);
-    let mut id_supplies: Vec<FreshIds> =
-        contenders.iter().map(|contender| FreshIds::new(contender, settings)).collect();
+    let mut next_ids = vec![settings.sessions; contenders.len()];
     let pairs = setups::paired_contenders(contenders);
     bench.progress.expect_more(settings.rounds * all_series.len());
     for round in 0..settings.rounds {
@@ -171,17 +160,15 @@ fn measure(
             let mut numbers: Vec<usize> = pairs.iter().copied().filter(goes_on).collect();
             random.shuffle(&mut numbers);
             for (number, went_well) in setups::set_up_anew(bench, contenders, &numbers, ids) {
-                match (went_well, contenders.get(number), id_supplies.get_mut(number)) {
-                    (Err(failure), _, _) => {
+                match (went_well, next_ids.get_mut(number)) {
+                    (Err(failure), _) => {
                         let goes_on = |series: &&mut SampleSeries| {
                             series.contender == number && !series.totals.has_failed()
                         };
                         let of_it = all_series.iter_mut().filter(goes_on);
                         of_it.for_each(|series| series.totals.fail(failure.clone()));
                     }
-                    (Ok(()), Some(contender), Some(supply)) => {
-                        *supply = FreshIds::new(contender, settings)
-                    }
+                    (Ok(()), Some(next_id)) => *next_id = settings.sessions,
                     _ => {}
                 }
             }
@@ -195,8 +182,8 @@ fn measure(
             else {
                 continue;
             };
-            let (Some(contender), Some(supply)) =
-                (contenders.get_mut(series.contender), id_supplies.get_mut(series.contender))
+            let (Some(contender), Some(next_id)) =
+                (contenders.get_mut(series.contender), next_ids.get_mut(series.contender))
             else {
                 continue;
             };
@@ -206,7 +193,7 @@ fn measure(
                 series.op.name,
                 series.workers
             ));
-            series.sample(bench, contender, supply, &scheduled);
+            series.sample(bench, contender, next_id, &scheduled);
             bench.progress.advance();
         }
         if out_of_time() {
@@ -249,16 +236,6 @@ fn round_order(
     order
 }
 
-impl FreshIds {
-    fn new(contender: &ReadyContender, settings: &Settings) -> FreshIds {
-        let seen = Some(contender.bytes_per_session).filter(|bytes| *bytes > 0);
-        FreshIds {
-            next: settings.sessions,
-            growth: GrowthLimit::from_now(&contender.choice, settings, seen),
-        }
-    }
-}
-
 impl SampleSeries {
     fn new(contender: usize, op: MeasuredOp, workers: usize) -> SampleSeries {
         SampleSeries { contender, op, workers, totals: SampleTotals::new(), memory: None }
@@ -268,7 +245,7 @@ impl SampleSeries {
         &mut self,
         bench: &Bench,
         contender: &mut ReadyContender,
-        supply: &mut FreshIds,
+        next_id: &mut usize,
         scheduled: &ScheduledSample,
     ) {
         let settings = &bench.settings;
@@ -279,15 +256,17 @@ impl SampleSeries {
         }
         let wanted =
             if self.op.action.creates() { fresh_ids_of_sample(bench) / self.workers } else { 0 };
-        let fresh =
-            if wanted > 0 { wanted.min(supply.growth.sessions() / self.workers) } else { 0 };
+        let room = |contender: &ReadyContender| {
+            room::further_sessions(&contender.choice, settings, contender.bytes_per_session)
+        };
+        let fresh = if wanted > 0 { wanted.min(room(contender) / self.workers) } else { 0 };
         if fresh == 0 && wanted > 0 {
             return self.totals.fail(self.no_room_failure(settings, fresh));
         }
         let plans: Vec<SamplePlan> = (0..self.workers)
             .map(|worker| SamplePlan {
                 sessions: 0..settings.sessions,
-                fresh: supply.next + worker * fresh..supply.next + (worker + 1) * fresh,
+                fresh: *next_id + worker * fresh..*next_id + (worker + 1) * fresh,
                 // Filling has warmed up create; a warm-up would use up the ids.
                 warm_up_ns: if self.op.action == SampleAction::Create {
                     0
@@ -303,7 +282,7 @@ impl SampleSeries {
             .collect();
         let fresh_of: Vec<std::ops::Range<usize>> =
             plans.iter().map(|plan| plan.fresh.clone()).collect();
-        supply.next += fresh * self.workers;
+        *next_id += fresh * self.workers;
         let deployment = &contender.deployment;
         match contender.group.sample(&plans, out_of_time, || deployment.server_cpu()) {
             Ok((samples, before, after)) => {

@@ -2,7 +2,6 @@
 //!
 //! Every contradiction is found here, before anything is started.
 
-mod applicable;
 mod settings;
 
 use std::fmt;
@@ -111,103 +110,39 @@ mod tests {
         Profile::parse(&text).unwrap()
     }
 
-    fn assert_refused(wrong: &[(Experiment, Options)]) {
-        for (experiment, options) in wrong {
-            assert!(options.check(*experiment).is_err(), "{experiment:?} {options:?}");
-        }
-    }
-
     #[test]
-    fn flags_out_of_range_and_flags_without_meaning_are_refused() {
-        assert_refused(&[
-            (Experiment::Cycle, Options { workers: Some(vec![0]), ..options() }),
-            (Experiment::Cycle, Options { workers: Some(vec![]), ..options() }),
-            (Experiment::Cycle, Options { sessions: Some(vec![0]), ..options() }),
-            (Experiment::Cycle, Options { rounds: Some(0), ..options() }),
-            (Experiment::Cycle, Options { seconds: Some(0.0), ..options() }),
-            (Experiment::Cycle, Options { seconds: Some(f64::NAN), ..options() }),
-            (Experiment::Cycle, Options { payload_bytes: Some(8), ..options() }),
-            (Experiment::Cycle, Options { payload_bytes: Some(1 << 40), ..options() }),
-            (Experiment::Cycle, Options { rate: Some(0.0), ..options() }),
-            (Experiment::Cycle, Options { churn: Some(1_000_000), ..options() }),
-            (Experiment::Cycle, Options { ops: Some(Vec::new()), ..options() }),
-            (Experiment::Ops, Options { rate: Some(50.0), ..options() }),
-            (Experiment::Ops, Options { churn: Some(1), ..options() }),
-            (Experiment::Gc, Options { ops: Some(vec![CycleOp::Peek]), ..options() }),
-            (Experiment::Cycle, Options { sessions: Some(vec![1, 2]), ..options() }),
-            (Experiment::Cycle, Options { profile: Some(profile()), ..options() }),
-            (Experiment::Scale, Options { sessions: Some(vec![]), ..options() }),
-            (Experiment::Scale, Options { rate: Some(5.0), ..options() }),
-            (Experiment::Scale, Options { fill_max: Some(0.0), ..options() }),
-            (Experiment::Cycle, Options { fill_max: Some(5.0), ..options() }),
-            (Experiment::Ops, Options { workload: Some(Workload::Shop), ..options() }),
-            (Experiment::Cycle, Options { workload: Some(Workload::Profile), ..options() }),
-            (
-                Experiment::Cycle,
-                Options { workload: Some(Workload::Shop), payload_bytes: Some(500), ..options() },
-            ),
-            (
-                Experiment::Cycle,
-                Options { workload: Some(Workload::Shop), profile: Some(profile()), ..options() },
-            ),
-        ]);
-    }
-
-    #[test]
-    fn flags_that_contradict_the_experiment_are_refused() {
-        assert_refused(&[
-            (Experiment::Contention, Options { workers: Some(vec![1]), ..options() }),
-            (Experiment::Contention, Options { sessions: Some(vec![5]), ..options() }),
-            (Experiment::Contention, Options { rate: Some(0.0), ..options() }),
-            (Experiment::Gc, Options { workers: Some(vec![8]), ..options() }),
-            (Experiment::Lifecycle, Options { payload_bytes: Some(100), ..options() }),
-            (Experiment::Lifecycle, Options { seconds: Some(1.0), ..options() }),
-            (
-                Experiment::Lifecycle,
-                Options { workers: Some(vec![8]), sessions: Some(vec![7]), ..options() },
-            ),
-            (Experiment::Lifecycle, Options { as_published: true, ..options() }),
-            (Experiment::Lifecycle, Options { churn: Some(1), ..options() }),
-            (Experiment::Lifecycle, Options { ops: Some(vec![CycleOp::Peek]), ..options() }),
-            (Experiment::Perl, Options { as_published: true, ..options() }),
-            (Experiment::Perl, Options { churn: Some(1), ..options() }),
-            (Experiment::Perl, Options { ops: Some(vec![CycleOp::Peek]), ..options() }),
-            (Experiment::Perl, Options { workers: Some(vec![2]), ..options() }),
-            (Experiment::Perl, Options { seconds: Some(1.0), ..options() }),
-            (Experiment::Perl, Options { round_trip_ms: Some(1.0), ..options() }),
-            (Experiment::Perl, Options { payload_bytes: Some(199), ..options() }),
-            (Experiment::Perl, Options { sessions: Some(vec![100_001]), ..options() }),
-            (Experiment::Oversize, Options { workers: Some(vec![8]), ..options() }),
-            (Experiment::Oversize, Options { payload_bytes: Some(1_500), ..options() }),
-            (Experiment::Faults, Options { workers: Some(vec![2, 4]), ..options() }),
-            (Experiment::Faults, Options { sessions: Some(vec![8]), ..options() }),
-            (Experiment::Faults, Options { rate: Some(5.0), ..options() }),
-            (Experiment::Rebuild, Options { seconds: Some(1.0), ..options() }),
-            (Experiment::Rebuild, Options { workers: Some(vec![1, 4]), ..options() }),
-            (Experiment::Rebuild, Options { sessions: Some(vec![3]), ..options() }),
-            (Experiment::Rebuild, Options { workers: Some(vec![41]), ..options() }),
-        ]);
-    }
-
-    /// It was taken, and changed nothing.
-    #[test]
-    fn processors_may_sleep_only_where_requests_have_pauses() {
-        use Experiment::{
-            Contention, Cycle, Faults, Gc, Lifecycle, Ops, Oversize, Perl, Rebuild, Scale,
-        };
-        let options = || Options { let_sleep: true, ..options() };
-        let refused = |experiment: Experiment, options: Options| {
-            options.check(experiment).is_err_and(|error| error.0.contains("--let-sleep is for"))
-        };
-        for experiment in [Cycle, Ops, Scale, Oversize, Faults, Rebuild, Lifecycle, Perl] {
-            assert!(refused(experiment, options()), "{experiment:?}");
+    fn flags_out_of_range_and_flags_that_contradict_each_other_are_refused() {
+        use Experiment::{Contention, Cycle, Faults, Lifecycle, Perl, Rebuild, Scale};
+        let workload = Some(Workload::Shop);
+        for (experiment, options) in [
+            (Cycle, Options { workers: Some(vec![0]), ..options() }),
+            (Cycle, Options { workers: Some(vec![]), ..options() }),
+            (Cycle, Options { sessions: Some(vec![0]), ..options() }),
+            (Cycle, Options { rounds: Some(0), ..options() }),
+            (Cycle, Options { seconds: Some(0.0), ..options() }),
+            (Cycle, Options { seconds: Some(f64::NAN), ..options() }),
+            (Cycle, Options { payload_bytes: Some(8), ..options() }),
+            (Cycle, Options { payload_bytes: Some(1 << 40), ..options() }),
+            (Cycle, Options { rate: Some(0.0), ..options() }),
+            (Cycle, Options { churn: Some(1_000_000), ..options() }),
+            (Cycle, Options { sessions: Some(vec![1, 2]), ..options() }),
+            (Cycle, Options { profile: Some(profile()), ..options() }),
+            (Cycle, Options { profile: Some(profile()), workload, ..options() }),
+            (Cycle, Options { let_sleep: true, ..options() }),
+            (Scale, Options { sessions: Some(vec![]), ..options() }),
+            (Scale, Options { fill_max: Some(0.0), ..options() }),
+            (Contention, Options { workers: Some(vec![1]), ..options() }),
+            (Contention, Options { rate: Some(0.0), ..options() }),
+            (Lifecycle, Options { workers: Some(vec![8]), sessions: Some(vec![7]), ..options() }),
+            (Perl, Options { payload_bytes: Some(199), ..options() }),
+            (Perl, Options { sessions: Some(vec![100_001]), ..options() }),
+            (Faults, Options { workers: Some(vec![2, 4]), ..options() }),
+            (Rebuild, Options { workers: Some(vec![1, 4]), ..options() }),
+            (Rebuild, Options { sessions: Some(vec![3]), ..options() }),
+            (Rebuild, Options { workers: Some(vec![41]), ..options() }),
+        ] {
+            assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");
         }
-        for experiment in [Contention, Gc] {
-            assert!(options().check(experiment).unwrap().let_sleep, "{experiment:?}");
-        }
-        let (rate, round_trip_ms) = (Some(250.0), Some(0.3));
-        assert!(Options { rate, ..options() }.check(Cycle).unwrap().let_sleep);
-        assert!(Options { round_trip_ms, ..options() }.check(Ops).unwrap().let_sleep);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use sessile_core::Durability;
 
-use super::applicable::check_requests;
 use super::{Options, UsageError};
 use crate::defaults::{
     FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL,
@@ -66,8 +65,7 @@ impl Options {
     pub(crate) fn check(&self, experiment: Experiment) -> Result<Settings, UsageError> {
         let preset = preset(experiment, self.quick);
         let workers = self.worker_counts(&preset)?;
-        self.check_applicable(experiment, &workers)?;
-        self.check_sizes(experiment)?;
+        self.check_contradictions(experiment, &workers)?;
         let payload_bytes = self.payload(experiment)?;
         let sizes = self.session_counts(experiment, &preset)?;
         // The first size: the only one, or the smallest.
@@ -81,7 +79,6 @@ impl Options {
         }
         let rate = self.rate.or(preset.rate);
         in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
-        self.check_pauses(experiment, rate)?;
         let round_trip_ms = self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX);
         in_range("--round-trip", round_trip_ms, 0.01, ROUND_TRIP_MS_MAX)?;
         let churn = self.churn.unwrap_or(0);
@@ -113,6 +110,32 @@ impl Options {
             lock_ttl: (experiment == Experiment::Faults).then_some(FAULTS_LOCK_TTL),
             durability: self.durability,
         })
+    }
+
+    /// What no command line of an experiment can rule out by itself.
+    fn check_contradictions(
+        &self,
+        experiment: Experiment,
+        workers: &[usize],
+    ) -> Result<(), UsageError> {
+        let only_profile = matches!(self.workload, Some(Workload::Shop | Workload::Bots))
+            || experiment == Experiment::Cycle && self.workload.is_none();
+        let why = match experiment {
+            Experiment::Faults | Experiment::Rebuild if workers.len() != 1 => {
+                "--workers takes one number here"
+            }
+            Experiment::Contention if workers.contains(&1) => {
+                "one worker has no contention; give contention --workers 2 or more"
+            }
+            _ if self.profile.is_some() && only_profile => {
+                "--profile is for --workload profile here"
+            }
+            Experiment::Cycle if self.let_sleep && self.rate.is_none() => {
+                "without --rate there are no pauses in which processors could sleep"
+            }
+            _ => return Ok(()),
+        };
+        Err(UsageError(why.to_owned()))
     }
 
     fn worker_counts(&self, preset: &Preset) -> Result<Vec<usize>, UsageError> {
@@ -167,6 +190,23 @@ impl Options {
             Some(Workload::Profile) | None => profile().unwrap_or_default(),
         }
     }
+}
+
+/// The load generator needs at least one request for each parallel connection.
+fn check_requests(
+    experiment: Experiment,
+    parallel: &[usize],
+    requests: usize,
+) -> Result<(), UsageError> {
+    let by_web_server = matches!(experiment, Experiment::Lifecycle | Experiment::Rebuild);
+    let most = parallel.iter().max().filter(|most| by_web_server && requests < **most);
+    most.map_or(Ok(()), |most| {
+        Err(UsageError(format!(
+            "{most} parallel requests (--workers) exceed the {requests} requests (--sessions); \
+             give {} at least --sessions {most}, or fewer --workers",
+            experiment.name()
+        )))
+    })
 }
 
 fn ascending(mut numbers: Vec<usize>) -> Vec<usize> {

@@ -288,6 +288,10 @@ impl Row {
         self.failed.is_some() || self.errors + self.misses > 0 || self.lost > 0 && !unlocked()
     }
 
+    pub(crate) fn is_reference(&self) -> bool {
+        reference::by_name(&self.store).is_some()
+    }
+
     pub(crate) fn fault(&self) -> String {
         let counts = || {
             format!("{} errors, {} misses, {} lost updates", self.errors, self.misses, self.lost)

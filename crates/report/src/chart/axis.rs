@@ -64,17 +64,6 @@ impl Axis {
         }
     }
 
-    /// Names at equal distances.
-    pub(crate) fn named(label: &str, names: &[String]) -> Axis {
-        let ticks = names
-            .iter()
-            .enumerate()
-            .map(|(position, name)| (position as f64, name.clone()))
-            .collect();
-        let last = names.len().saturating_sub(1).max(1) as f64;
-        Axis { label: label.to_owned(), ticks, range: (0.0, last), logarithmic: false }
-    }
-
     /// A logarithmic axis with the measured values as ticks.
     pub(crate) fn measured(label: &str, values: &[f64]) -> Axis {
         let mut values: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
@@ -213,6 +202,5 @@ mod tests {
         assert!(Axis::measured("x", &[]).range.1 > 0.0);
         assert!(Axis::fitting("x", &[]).range.1 > 0.0);
         assert!(Axis::logarithmic("x", [0.0].into_iter(), tick).range.1 > 0.0);
-        assert!(Axis::named("x", &[]).range.1 > 0.0);
     }
 }

@@ -79,14 +79,16 @@ fn compact(svg: &str) -> String {
         " stroke-width=\"1\"",
         " stroke=\"none\"",
         "00000000000002",
+        " text-anchor=\"start\"",
         // What the style sheet says of a chart, or of a line in it.
+        " stroke=\"var(--grid)\"",
         " font-family=\"sans-serif\"",
         " font-size=\"12\"",
         " fill=\"var(--quiet)\"",
         " fill=\"none\"",
     ];
     let short = defaults.iter().fold(svg.to_owned(), |svg, default| svg.replace(default, ""));
-    short.replace(">\n", ">").replace("\n</text>", "</text>")
+    short.replace(">\n", ">").replace("\n</text>", "</text>").replace(" \"/>", "\"/>")
 }
 
 #[derive(Clone, Copy, Debug)]

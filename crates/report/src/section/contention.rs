@@ -5,13 +5,12 @@ use std::cmp::Ordering;
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::throughput::length;
-use super::{conditions, interval, not_run, went_wrong};
+use super::{conditions, not_run, went_wrong};
 use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::number::{count, figure};
-use crate::runs::{ExperimentRows, MARK, PageReports, fault, marked, titles};
+use crate::runs::{ExperimentRows, PageReports, fault, marked};
 use crate::table::{HtmlTable, TableCell, right, text};
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
@@ -25,54 +24,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
         @if measured.is_empty() { (not_run(runs, "contention")) }
         @for run in &measured {
             (conditions(run))
-            (throughput(run, ids)?)
             (waits(run, ids)?)
-            (table(run).draw(ids))
-        }
-    })
-}
-
-fn throughput(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let rows: Vec<&Row> = run
-        .rows
-        .iter()
-        .filter(|row| row.waits.is_none() && row.op != "fixed-rate")
-        .copied()
-        .collect();
-    let mut names = titles(&rows);
-    let best = |name: &str| {
-        rows.iter()
-            .filter(|row| row.shown_title() == name && row.failed.is_none())
-            .map(|row| row.ops_per_second.median)
-            .fold(-1.0, f64::max)
-    };
-    names.sort_by(|a, b| best(b).total_cmp(&best(a)));
-    let bars = |name: &String| {
-        let own = rows.iter().filter(|row| row.shown_title() == *name);
-        own.map(|row| Bar { series: 0, name: row.workers.to_string(), length: length(row) })
-            .collect()
-    };
-    let chart = Bars {
-        words: ChartText {
-            title: format!("Cycles a second on one session{}", run.tier_suffix),
-            description:
-                "A bar for each contender, the fastest first; its values are in the table below."
-                    .to_owned(),
-        },
-        unit: "cycles a second, all workers together".to_owned(),
-        series: "workers".to_owned(),
-        rows: names.iter().map(|name| BarRow { name: marked(name), bars: bars(name) }).collect(),
-    };
-    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
-    Ok(html! {
-        @if !rows.is_empty() {
-            h3 { "As fast as they can" (run.tier_suffix) }
-            figure {
-                (chart.draw(ids)?)
-                figcaption {
-                    (interval(run.report, rounds)) " Further to the right is better. " (MARK)
-                }
-            }
+            (table(run).folded(ids))
         }
     })
 }

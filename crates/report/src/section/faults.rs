@@ -19,7 +19,7 @@ const KILLS: [(&str, &str, &str); 4] = [
     ("holder-killed", "A worker is killed while it holds a session", "the next one has it"),
     ("writer-killed", "Workers are killed while they write", ""),
     (
-        "server-killed",
+        SERVER,
         "The server is killed and started again: from the kill to a worker's first update",
         "works again",
     ),
@@ -31,6 +31,7 @@ const KILLS: [(&str, &str, &str); 4] = [
     ),
 ];
 
+const SERVER: &str = "server-killed";
 /// The row of a store without a server.
 const ALL: &str = "all-killed";
 
@@ -71,7 +72,7 @@ fn kill(
         @if !table.is_empty() {
             h3 { (caption) (run.tier_suffix) }
             @if op == ALL { p.conditions { (WHOSE_TIME) } }
-            @if !waited.is_empty() {
+            @if op == SERVER {
                 (times(&rows, &title, ids)?)
             }
             (table.draw(ids))

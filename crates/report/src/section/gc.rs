@@ -53,14 +53,21 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
     })
 }
 
-/// A picture for each contender, of the most sessions.
+/// A picture of one contender whose sweeps are a mode of their own, and of one whose are not, with
+/// the most sessions.
 fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let has_phase =
         |row: &&&Row| PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
     let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
     let Some(shown) = shown(&rows) else { return Ok(html! {}) };
     let mut figures = Vec::new();
-    for title in titles(&rows) {
+    let is_of_two = |title: &String| {
+        let own = rows.iter().filter(|row| row.shown_title() == *title);
+        own.filter_map(|row| row.modes).any(|modes| modes.modes > 1)
+    };
+    let (two, one): (Vec<String>, Vec<String>) = titles(&rows).into_iter().partition(is_of_two);
+    let preferred = one.iter().position(|title| title == "sessile").unwrap_or(0);
+    for title in two.into_iter().take(1).chain(one.into_iter().nth(preferred)) {
         let own = || rows.iter().copied().filter(|row| row.shown_title() == title);
         let most = own().map(|row| row.sessions).max().unwrap_or(0);
         let own: Vec<&Row> = own().filter(|row| row.sessions == most).collect();
@@ -150,7 +157,8 @@ fn table(run: &ExperimentRows<'_>) -> HtmlTable {
     let mut table = HtmlTable::new(format!("{caption}{}", run.tier_suffix), &columns);
     let null = run.rows.iter().find(|row| row.store == "null" && row.failed.is_none());
     let floor = null.map(|null| null.latency_us).unwrap_or_default();
-    for row in &run.rows {
+    let most = run.rows.iter().map(|row| row.sessions).max().unwrap_or(0);
+    for row in run.rows.iter().filter(|row| row.sessions == most || row.is_bad()) {
         let mut cells =
             vec![text(row.shown_title()), right(count(row.sessions as f64)), text(&row.op)];
         if row.failed.is_some() {

@@ -1,8 +1,7 @@
 //! Pages per second of a web server by the number of parallel requests, and the behaviour of a full
 //! cache.
 //!
-//! Handlers with and without locks, in the process and over a socket, answer different questions.
-//! Each kind has its own chart, which includes failures.
+//! Handlers in the process and over a socket have charts of their own, which include failures.
 
 use maud::{Markup, html};
 use sessile_bench::php;
@@ -15,12 +14,6 @@ use crate::ids::ElementIds;
 use crate::number::{count, figure, short};
 use crate::runs::{ExperimentRows, PageReports, complaint, fault, titles};
 use crate::table::{HtmlTable, TableCell, right, text};
-
-const LOCKS: [(Option<bool>, &str); 3] = [
-    (Some(true), "with a lock"),
-    (Some(false), "without a lock"),
-    (None, "of whose lock nothing is known"),
-];
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("lifecycle", |_| true);
@@ -51,30 +44,29 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawErro
         }
         (charts(run, &pages, ids)?)
         (by_parallel(&pages, &run.tier_suffix).draw(ids))
-        (costs(&pages, &run.tier_suffix).draw(ids))
+        (costs(&pages, &run.tier_suffix).folded(ids))
         @if others.iter().any(|row| row.is_of_visitors()) {
-            (visitors(&others, &run.tier_suffix).draw(ids))
+            (visitors(&others, &run.tier_suffix).folded(ids))
         }
         @for row in others.iter().filter(|row| row.op == "overflow") { (overflow(row)) }
     })
 }
 
+/// Handlers that lock; those without a lock are in the table only.
 fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
-        for (locks, words) in LOCKS {
-            let here = |row: &&&Row| row.kind == kind && php::locks(&row.title()) == locks;
-            let rows: Vec<&Row> = pages.iter().filter(here).copied().collect();
-            if !rows.is_empty() {
-                let title = format!("{place}, {words}{}", run.tier_suffix);
-                figures.push(html! {
-                    h3 { (title) }
-                    figure {
-                        (curves(run, &rows, &title).draw(ids)?) figcaption { "Higher is better." }
-                    }
-                    (wrong_ones(&rows, &|row| format!("{} parallel requests", row.workers)))
-                });
-            }
+        let here = |row: &&&Row| row.kind == kind && php::locks(&row.title()) != Some(false);
+        let rows: Vec<&Row> = pages.iter().filter(here).copied().collect();
+        if !rows.is_empty() {
+            let title = format!("{place}, with a lock{}", run.tier_suffix);
+            figures.push(html! {
+                h3 { (title) }
+                figure {
+                    (curves(run, &rows, &title).draw(ids)?) figcaption { "Higher is better." }
+                }
+                (wrong_ones(&rows, &|row| format!("{} parallel requests", row.workers)))
+            });
         }
     }
     Ok(html! { @for figure in figures { (figure) } })
@@ -174,7 +166,8 @@ fn costs(rows: &[&Row], beside: &str) -> HtmlTable {
     let caption = "Latency, processor time of a request (web server and PHP, the store's server, \
                    the client), and sessions that were there in the end";
     let mut table = HtmlTable::new(format!("{caption}{beside}"), &columns);
-    for row in rows {
+    let most = rows.iter().map(|row| row.workers).max().unwrap_or(0);
+    for row in rows.iter().filter(|row| row.workers == most || row.is_bad()) {
         let mut cells = vec![text(row.title()), right(row.workers)];
         cells.extend(cost(row));
         cells.push(went_wrong(row));

@@ -11,11 +11,9 @@ mod gc;
 mod left_out;
 mod lifecycle;
 mod method;
-mod other;
 mod oversize;
 mod overview;
 mod paced;
-mod percentiles;
 mod perl;
 mod published;
 mod rebuild;
@@ -58,11 +56,9 @@ pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Sectio
     let section = |title, parts| Section { title, parts };
     let mut requests = vec![
         part("cycle", "As fast as they can", throughput::cycle(runs, ids)?),
-        part("percentiles", "How long a request takes", percentiles::body(runs, ids)?),
         part("paced", "At a fixed rate of requests", paced::body(runs, ids)?),
     ];
     requests.extend(workloads::body(runs, ids)?.map(|body| part("workloads", "Workloads", body)));
-    requests.extend(other::body(runs, ids)?.map(|body| part("other", "Other experiments", body)));
     Ok(vec![
         section("Which store for which site", vec![part("verdict", "", verdict::body(runs, ids))]),
         section("What each store can do", vec![part("features", "", features::body(ids))]),

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use sessile_bench::report::Row;
 
-use super::{KINDS, conditions, not_run, percentiles, went_wrong, wrong_ones};
+use super::{KINDS, conditions, not_run, went_wrong, wrong_ones};
 use crate::DrawError;
 use crate::chart::{Axis, ChartText, Curve, Curves};
 use crate::ids::ElementIds;
@@ -26,7 +26,6 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
         @for run in &paced {
             h3 { (count(rate(run))) " requests a second of each worker" (run.tier_suffix) }
             (conditions(run))
-            (percentiles::of_run(run, &format!(", {} a second each", count(rate(run))), ids)?)
             (table(run, rate(run)).draw(ids))
         }
     })
@@ -34,18 +33,17 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
 
 /// Stores that cannot sustain the rate are listed: their latency is that of a queue.
 fn table(run: &ExperimentRows<'_>, rate: f64) -> HtmlTable {
-    let columns =
-        ["store", "workers", "due a second", "done a second", "p50", "p99", "p99.9", "went wrong"];
+    let columns = ["store", "due a second", "done a second", "p99", "p99.9", "went wrong"];
     let each = format!("{} a second each{}", count(rate), run.tier_suffix);
     let caption =
         format!("Done in time, and latency in microseconds from when a request was due, {each}");
     let mut table = HtmlTable::new(caption, &columns);
     for row in &run.rows {
         let due = rate * row.workers as f64;
-        let mut cells = vec![text(row.shown_title()), right(row.workers), right(count(due))];
+        let mut cells = vec![text(row.shown_title()), right(count(due))];
         if row.failed.is_some() {
             cells.push(TableCell::Bad("failed".to_owned()));
-            cells.extend((0..3).map(|_| TableCell::Empty));
+            cells.extend((0..2).map(|_| TableCell::Empty));
         } else {
             let (done, latency) = (row.ops_per_second.median, row.latency_us);
             cells.push(if done < 0.95 * due {
@@ -53,7 +51,7 @@ fn table(run: &ExperimentRows<'_>, rate: f64) -> HtmlTable {
             } else {
                 right(count(done))
             });
-            cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
+            cells.extend([latency.p99, latency.p999].map(|us| right(figure(us))));
         }
         cells.push(went_wrong(row));
         table.row(cells);

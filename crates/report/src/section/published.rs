@@ -121,7 +121,9 @@ fn table(pairs: &[PublishedPair<'_>], tier: &str, beside: &str) -> HtmlTable {
         Some(_) => TableCell::Bad("failed".to_owned()),
         None => right(count(row.ops_per_second.median)),
     };
-    for pair in pairs.iter().filter(|(published, _)| published.durability == tier) {
+    let most = pairs.iter().map(|(published, _)| published.workers).max().unwrap_or(0);
+    let shown = pairs.iter().filter(|(row, _)| row.durability == tier && row.workers == most);
+    for pair in shown {
         let (published, corrected) = *pair;
         let rate = |row: &Row| if row.failed.is_none() { row.ops_per_second.median } else { 0.0 };
         let (was, is) = (corrected.map_or(0.0, rate), rate(published));

@@ -8,7 +8,7 @@ use super::{KINDS, conditions, interval, not_run, published};
 use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::number::{count, figure, short};
+use crate::number::{count, figure};
 use crate::runs::{ExperimentRows, MARK, PageReports, fault, marked, titles};
 use crate::table::{HtmlTable, TableCell, right, text};
 
@@ -26,7 +26,7 @@ pub(super) fn cycle(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, 
             "matters for an application."
         }
         @if closed.is_empty() { (not_run(runs, "cycle")) }
-        @for run in &closed { (of_run(run, ids)?) }
+        @for (number, run) in closed.iter().enumerate() { (drawn(run, number == 0, ids)?) }
     })
 }
 
@@ -46,25 +46,30 @@ pub(super) fn ops(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, Dr
 }
 
 pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+    drawn(run, true, ids)
+}
+
+/// A chart, unless a table is enough, and a table for each way to the store and tier. Several
+/// operations are bars of one chart, with the most workers; one operation has a bar for each number
+/// of workers.
+fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     let ops = ops_in_order(&run.rows);
-    for op in &ops {
-        for (kind, place) in KINDS {
-            for tier in run.distinct(|row| row.durability.clone()) {
-                let here =
-                    |row: &&&Row| row.op == *op && row.kind == kind && row.durability == tier;
-                let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-                if !rows.is_empty() {
-                    let heading = if ops.len() > 1 {
-                        format!("{}: {}", capital(op), small(place))
-                    } else {
-                        place.to_owned()
-                    };
-                    figures.push(html! {
-                        h3 { (heading) ", tier " (tier) }
-                        (one(run, &rows, op, &format!("{}, tier {tier}", small(place)), ids)?)
-                    });
-                }
+    let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
+    for (kind, place) in KINDS {
+        for tier in run.distinct(|row| row.durability.clone()) {
+            let here = |row: &&&Row| {
+                let is_shown = ops.len() == 1 || row.workers == most;
+                row.kind == kind && row.durability == tier && is_shown
+            };
+            let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
+            if !rows.is_empty() {
+                figures.push(html! {
+                    h3 { (place) ", tier " (tier) }
+                    @let place = format!("{}, tier {tier}", small(place));
+                    @if chart { (figure_of(run, &rows, &ops, &place, ids)?) }
+                    (table(&ranked(&rows), &rows, &ops, &place).folded(ids))
+                });
             }
         }
     }
@@ -81,7 +86,7 @@ fn ops_in_order(rows: &[&Row]) -> Vec<String> {
     ops
 }
 
-fn capital(word: &str) -> String {
+pub(super) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
@@ -92,33 +97,56 @@ pub(super) fn small(words: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
 }
 
-fn one(
+fn figure_of(
     run: &ExperimentRows<'_>,
     rows: &[&Row],
-    op: &str,
+    ops: &[String],
     place: &str,
     ids: &ElementIds,
 ) -> Result<Markup, DrawError> {
     let workers = run.distinct(|row| row.workers);
     let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
     let ranked = ranked(rows);
+    let what = noun(ops);
+    let series = if ops.len() == 1 { "workers" } else { "operation" };
+    let series_of = |row: &Row| match ops {
+        [_] => (workers.iter().position(|it| *it == row.workers), row.workers.to_string()),
+        _ => (ops.iter().position(|it| *it == row.op), row.op.clone()),
+    };
+    let bars = |title: &String| {
+        let own = rows.iter().filter(|row| row.shown_title() == *title);
+        let bar = |row: &&Row| {
+            let (series, name) = series_of(row);
+            Bar { series: series.unwrap_or(0) as u8, name, length: length(row) }
+        };
+        BarRow { name: marked(title), bars: own.map(bar).collect() }
+    };
     let bars = Bars {
         words: ChartText {
-            title: format!("{}s a second, {place}", capital(op)),
-            description: description(&ranked, rows, op),
+            title: format!("{what} a second, {place}"),
+            description: format!(
+                "A bar for each contender and {}, the fastest contender first; its values are in \
+                 the table below.",
+                if ops.len() == 1 { "number of workers" } else { "operation" }
+            ),
         },
-        unit: format!("{op}s a second"),
-        series: "workers".to_owned(),
-        rows: ranked.iter().map(|title| bar_row(title, rows, &workers)).collect(),
+        unit: format!("{} a second", small(&what)),
+        series: series.to_owned(),
+        rows: ranked.iter().map(bars).collect(),
     };
-    let caption = format!("{}s a second and latency in microseconds, {place}", capital(op));
     Ok(html! {
         figure {
             (bars.draw(ids)?)
             figcaption { (interval(run.report, rounds)) " Further to the right is better. " (MARK) }
         }
-        (table(&ranked, rows, &caption).draw(ids))
     })
+}
+
+fn noun(ops: &[String]) -> String {
+    match ops {
+        [op] => format!("{}s", capital(op)),
+        _ => "Operations".to_owned(),
+    }
 }
 
 /// Titles by their largest figure, fastest first; those without one last.
@@ -130,15 +158,6 @@ fn ranked(rows: &[&Row]) -> Vec<String> {
     let mut titles = titles(rows);
     titles.sort_by(|a, b| best(b).total_cmp(&best(a)));
     titles
-}
-
-fn bar_row(title: &str, rows: &[&Row], workers: &[usize]) -> BarRow {
-    let own = rows.iter().filter(|row| row.shown_title() == title);
-    let bars = own.map(|row| {
-        let series = workers.iter().position(|count| *count == row.workers).unwrap_or(0);
-        Bar { series: series as u8, name: row.workers.to_string(), length: length(row) }
-    });
-    BarRow { name: marked(title), bars: bars.collect() }
 }
 
 /// A failure replaces the bar of its row.
@@ -157,32 +176,13 @@ pub(super) fn length(row: &Row) -> BarLength {
     }
 }
 
-fn description(ranked: &[String], rows: &[&Row], op: &str) -> String {
-    let said = ranked.iter().map(|title| {
-        let own = rows.iter().filter(|row| row.shown_title() == *title);
-        let figures = own.map(|row| match row.failed {
-            Some(_) => format!("failed with {} workers", row.workers),
-            None => format!(
-                "{} with {}",
-                short(row.ops_per_second.median),
-                crate::number::with_noun(row.workers, "worker")
-            ),
-        });
-        format!("{title}: {}", figures.collect::<Vec<String>>().join(", "))
-    });
-    format!(
-        "A bar for each contender and number of workers, in {op}s a second, the fastest first. {}.",
-        said.collect::<Vec<String>>().join("; ")
-    )
-}
-
-fn table(ranked: &[String], rows: &[&Row], caption: &str) -> HtmlTable {
+fn table(ranked: &[String], rows: &[&Row], ops: &[String], place: &str) -> HtmlTable {
+    let caption = format!("{} a second and latency in microseconds, {place}", noun(ops));
     let columns = [
         "store",
+        "operation",
         "workers",
         "a second",
-        "lowest",
-        "highest",
         "p50",
         "p99",
         "p99.9",
@@ -191,13 +191,12 @@ fn table(ranked: &[String], rows: &[&Row], caption: &str) -> HtmlTable {
     let mut table = HtmlTable::new(caption, &columns);
     for title in ranked {
         for row in rows.iter().filter(|row| row.shown_title() == *title) {
-            let rate = row.ops_per_second;
-            let mut cells = vec![text(marked(title)), right(row.workers)];
+            let mut cells = vec![text(marked(title)), text(&row.op), right(row.workers)];
             if row.failed.is_some() {
                 cells.push(TableCell::Bad("failed".to_owned()));
-                cells.extend((0..5).map(|_| TableCell::Empty));
+                cells.extend((0..3).map(|_| TableCell::Empty));
             } else {
-                cells.extend([rate.median, rate.low, rate.high].map(|rate| right(count(rate))));
+                cells.push(right(count(row.ops_per_second.median)));
                 let latency = row.latency_us;
                 cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
             }

@@ -14,8 +14,12 @@ use crate::number::{bytes, count, figure};
 use crate::runs::PageReports;
 use crate::table::{HtmlTable, TableCell, right, text};
 
+/// Ranked stores that are shown of each kind of site.
+const SHOWN: usize = 3;
+
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let (installed, asked) = (installed(runs), asked(runs));
+    let tier = weakest(runs);
+    let answers = answers(runs, &installed(runs), tier);
     html! {
         p {
             "For each kind of site: the store that these results and what the stores can do speak "
@@ -23,21 +27,16 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "but the last second survives. A rule never names a store; "
             "what fires is listed below each answer."
         }
-        @for tier in &asked {
-            @let answers = answers(runs, &installed, *tier);
-            @if asked.len() > 1 { h3 { "What must survive a power cut: " (in_words(*tier)) } }
-            (overview(&answers, *tier, ids))
-            @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
-            (notes(&answers))
-        }
+        (overview(&answers, tier, ids))
+        @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
+        (notes(&answers))
     }
 }
 
 /// The best store of each kind of site, in one sentence that says the tiers.
 pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
-    let weakest = asked(runs).first().copied().unwrap_or(Durability::None);
     let mut uses = Vec::<(_, Vec<&str>)>::new();
-    for (kind, answer) in answers(runs, &installed(runs), weakest) {
+    for (kind, answer) in answers(runs, &installed(runs), weakest(runs)) {
         let best = (answer.recommended, answer.site.durability);
         match uses.iter_mut().find(|(known, _)| *known == best) {
             Some((_, kinds)) => kinds.push(kind.name),
@@ -48,8 +47,8 @@ pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
         @for (number, ((store, tier), kinds)) in uses.iter().enumerate() {
             @if number > 0 { "; " }
             @match store {
-                Some(store) => { "use " strong { (store) } }
-                None => { "no verdict" }
+                Some(store) => { (begin(number, "use ")) strong { (store) } }
+                None => { (begin(number, "no verdict")) }
             }
             " for " (kinds.join(", ")) ", in tier " (tier.name())
             ", which promises that " (in_words(*tier)) " survives a power cut"
@@ -57,6 +56,11 @@ pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
         }
         "."
     }
+}
+
+/// The first word of a sentence is capital.
+fn begin(number: usize, words: &str) -> String {
+    if number == 0 { super::throughput::capital(words) } else { words.to_owned() }
 }
 
 fn answers(
@@ -77,13 +81,9 @@ fn installed(runs: &PageReports<'_>) -> Vec<String> {
     servers.filter(here).map(str::to_owned).collect()
 }
 
-/// The tiers that the sites are asked about: the weakest measured, and each commit. The tier
-/// between is that of sites that need it.
-fn asked(runs: &PageReports<'_>) -> Vec<Durability> {
-    let mut tiers = tiers(runs);
-    let weakest = tiers.first().copied();
-    tiers.retain(|tier| Some(*tier) == weakest || *tier == Durability::Commit);
-    tiers
+/// The tier that sites without a need are judged in: the weakest measured.
+fn weakest(runs: &PageReports<'_>) -> Durability {
+    tiers(runs).first().copied().unwrap_or(Durability::None)
 }
 
 /// The weakest first.
@@ -153,18 +153,15 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
         &["store", "requests/s", "rules that fired"],
     )
     .wordy();
-    for ranked in &answer.ranking {
+    for ranked in answer.ranking.iter().filter(|ranked| !ranked.excluded).take(SHOWN) {
         let rules = html! {
             ul.rules {
                 @for fired in &ranked.rules {
-                    // An excluded store has no other reasons.
-                    @if !ranked.excluded || fired.effect == RuleEffect::Excludes {
-                        li {
-                            span class=(format!("rule {}", class(fired.effect))) {
-                                (sign(fired.effect))
-                            }
-                            " " (fired.why) " " code { (fired.rule) }
+                    li {
+                        span class=(format!("rule {}", class(fired.effect))) {
+                            (sign(fired.effect))
                         }
+                        " " (fired.why) " " code { (fired.rule) }
                     }
                 }
             }
@@ -179,9 +176,30 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
                 @if let Some(best) = answer.best() { ": " strong { (best.title()) } }
             }
             p.conditions { "Judged as: " (answer.site.to_string()) "." }
-            (table.draw(ids))
+            @if !table.is_empty() { (table.draw(ids)) }
+            ul.rules {
+                @for (rule, stores) in excluded(answer) {
+                    li { span.rule.excludes { "excluded:" } " " (stores) " " code { (rule) } }
+                }
+            }
         }
     }
+}
+
+/// The excluded stores by the first rule that excludes them; `sessile recommend` says why of each.
+fn excluded(answer: &Recommendation) -> Vec<(&str, String)> {
+    let mut by_rule: Vec<(&str, String)> = Vec::new();
+    for ranked in answer.ranking.iter().filter(|ranked| ranked.excluded) {
+        let excludes = |effect: RuleEffect| effect == RuleEffect::Excludes;
+        let Some(fired) = ranked.rules.iter().find(|fired| excludes(fired.effect)) else {
+            continue;
+        };
+        match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
+            Some((_, stores)) => *stores = format!("{stores}, {}", ranked.title()),
+            None => by_rule.push((fired.rule, ranked.title())),
+        }
+    }
+    by_rule
 }
 
 fn class(effect: RuleEffect) -> &'static str {

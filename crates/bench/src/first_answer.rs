@@ -1,0 +1,160 @@
+//! A first answer in half a minute: the stores that are there, one table and one sentence.
+//!
+//! It is `cycle` with eight workers and short samples. The sentence compares the fastest store of
+//! each kind with the next one of another name, round by round.
+
+use std::fmt;
+
+use comfy_table::Cell;
+use sessile_core::Durability;
+use sessile_stores::registry::STORES;
+
+use crate::compare::{Estimate, student};
+use crate::options::Options;
+use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
+use crate::report::{Report, Row};
+
+const WORKERS: usize = 8;
+const SESSIONS: usize = 1_000;
+const ROUNDS: usize = 15;
+const SECONDS: f64 = 0.08;
+/// Probability that the true ratio lies within the interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// All stores of which one is a store by itself; those that are not installed are left out.
+pub fn options(durability: Durability, command: Vec<String>) -> Options {
+    let stores = STORES.iter().filter(|entry| !entry.decorates);
+    Options {
+        stores: stores.map(|entry| entry.name.to_owned()).collect(),
+        workers: Some(vec![WORKERS]),
+        sessions: Some(vec![SESSIONS]),
+        rounds: Some(ROUNDS),
+        seconds: Some(SECONDS),
+        quick: true,
+        durability,
+        command,
+        ..Options::default()
+    }
+}
+
+/// The result as a table and a sentence.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstAnswer<'a>(pub &'a Report);
+
+impl FirstAnswer<'_> {
+    /// Fastest first; those that failed last.
+    fn ranked(&self, kind: &str) -> Vec<&Row> {
+        let mut rows: Vec<&Row> = self.0.results.iter().filter(|row| row.kind == kind).collect();
+        rows.sort_by(|a, b| {
+            let key = |row: &Row| (!row.is_bad(), row.ops_per_second.median);
+            key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal)
+        });
+        rows
+    }
+
+    fn sentence(&self) -> Option<String> {
+        let kinds = [("embedded", "inside the process"), ("socket", "over a socket")];
+        let parts = kinds.iter().filter_map(|(kind, place)| {
+            let rows = self.ranked(kind);
+            let first = rows.first()?;
+            let second = rows.iter().find(|row| row.store != first.store)?;
+            Some(format!("{place} {}", ratio(first, second)?))
+        });
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| format!("Locked requests a second: {}.", parts.join("; ")))
+    }
+}
+
+/// `A 1.3 +- 0.1 x B`, from the ratios of rounds; `None` if either failed.
+fn ratio(first: &Row, second: &Row) -> Option<String> {
+    if first.is_bad() || second.is_bad() {
+        return None;
+    }
+    let rounds = first.samples.iter().zip(&second.samples);
+    let ratios: Vec<f64> =
+        rounds.map(|(first, second)| first.ops_per_second / second.ops_per_second).collect();
+    let found = Estimate::from_values(&ratios)?;
+    let reach = student(f64::midpoint(1.0, CONFIDENCE), found.freedom) * found.error();
+    let middle = found.mean.exp();
+    let half = middle * (reach.exp() - 1.0);
+    let [first, second] = [first, second].map(Row::shown_title);
+    let digits = if half < 0.05 { 2 } else { 1 };
+    let interval = format!("{middle:.digits$} +- {half:.digits$} x");
+    Some(if found.mean.abs() > reach {
+        format!("{first} {interval} {second}")
+    } else {
+        format!("{first} and {second} cannot be told apart ({interval})")
+    })
+}
+
+impl fmt::Display for FirstAnswer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = new_table(&["store", "reached", "a second", "p50 us", "p99.9 us", ""]);
+        never_wrap(&mut table, 0);
+        let rows = ["embedded", "socket"].map(|kind| self.ranked(kind)).concat();
+        let tier = rows.first().map_or("none", |row| row.durability.as_str());
+        for row in rows {
+            let latency = row.latency_us;
+            table.add_row(vec![
+                Cell::new(row.shown_title()),
+                Cell::new(if row.kind == "socket" { "over a socket" } else { "in the process" }),
+                right_aligned(grouped(row.ops_per_second.median)),
+                right_aligned(three_digits(latency.p50)),
+                right_aligned(three_digits(latency.p999)),
+                Cell::new(if row.is_bad() { row.fault() } else { String::new() }),
+            ]);
+        }
+        writeln!(
+            f,
+            "{WORKERS} workers lock, read, change and save {SESSIONS} sessions; tier {tier}\n\
+             {table}"
+        )?;
+        let mut left: Vec<String> =
+            self.0.left_out.iter().map(|it| format!("{}: {}", it.title(), it.reason)).collect();
+        left.dedup();
+        left.iter().try_for_each(|left| writeln!(f, "left out: {left}"))?;
+        self.0.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))?;
+        self.sentence().map_or(Ok(()), |sentence| writeln!(f, "\n{sentence}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::RoundSample;
+    use crate::statistics::Spread;
+
+    fn row(store: &str, rounds: [f64; 5]) -> Row {
+        Row {
+            store: store.into(),
+            variant: "default".into(),
+            kind: "embedded".into(),
+            durability: "none".into(),
+            ops_per_second: Spread::of(&rounds),
+            samples: rounds
+                .map(|ops_per_second| RoundSample { ops_per_second, ..RoundSample::default() })
+                .to_vec(),
+            ..Row::default()
+        }
+    }
+
+    fn sentence(rows: [Row; 2]) -> Option<String> {
+        FirstAnswer(&Report { results: rows.to_vec(), ..Report::default() }).sentence()
+    }
+
+    #[test]
+    fn the_sentence_has_the_ratio_with_its_interval_and_no_winner_where_there_is_none() {
+        // Both were slow in the third round.
+        let slow = row("slow", [100.0, 101.0, 50.0, 99.0, 100.0]);
+        let fast = row("fast", [131.0, 130.0, 65.0, 129.0, 131.0]);
+        assert_eq!(
+            sentence([slow.clone(), fast]).unwrap(),
+            "Locked requests a second: inside the process fast 1.30 +- 0.02 x slow."
+        );
+        let equal = row("equal", [99.0, 104.0, 50.0, 101.0, 100.0]);
+        let said = sentence([slow.clone(), equal]).unwrap();
+        assert!(said.contains("slow and equal cannot be told apart"), "{said}");
+        let failed = Row { errors: 1, ..row("failed", [900.0; 5]) };
+        assert_eq!(sentence([slow, failed]), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! The options of each experiment, in groups that several experiments share.
+//!
+//! Invariant: an experiment offers an option only if it changes what is measured, so help shows
+//! what applies, and the parser refuses the rest.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use sessile_bench::{Bound, CycleOp, Options, Workload};
+use sessile_core::Durability;
+
+use super::{bound, durability};
+
+/// The options of every experiment.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// Stores, variants (files#shm), reference rows or URLs, separated by commas; for lifecycle and
+    /// rebuild handlers of PHP (phpredis#lock), for perl keepers (apache-file#shm) [default: all
+    /// installed]
+    #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
+    pub stores: Vec<String>,
+    /// Rounds of one sample for each contender, in random order; for faults kills
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<usize>,
+    /// Seed of ids, payloads, choices and order
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// A short preset: up to four minutes with all servers, less with --stores; other options
+    /// override parts of it
+    #[arg(long)]
+    pub quick: bool,
+    /// Failures that commits survive: none, 1s (all but the last second) or commit
+    #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
+    pub durability: Durability,
+    /// Exit with 1 if a figure of a store's row exceeds a bound: `[STORE:]FIGURE>NUMBER` or `<`,
+    /// for example p99_us>5000; repeatable
+    #[arg(long, value_name = "BOUND", value_parser = bound)]
+    pub fail_if: Vec<Bound>,
+    /// Write the result as JSON to a file, or to standard output in place of the table (-)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write tables, command and machine as Markdown, for an issue, to a file or to standard output
+    /// (-)
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Write the result as one HTML page to a file, or to standard output in place of the table (-)
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+}
+
+/// A part of the options of an experiment.
+trait OptionGroup {
+    fn set(&self, options: &mut Options);
+
+    fn profile(&self) -> Option<&Path> {
+        None
+    }
+
+    fn against(&self) -> Option<&AgainstArguments> {
+        None
+    }
+}
+
+/// What the benchmark needs of the options of any experiment.
+pub trait ExperimentArguments {
+    fn run(&self) -> &RunArguments;
+    /// Without the profile, which is a file.
+    fn options(&self) -> Options;
+    fn profile(&self) -> Option<&Path>;
+    fn against(&self) -> Option<&AgainstArguments>;
+}
+
+/// Declares groups whose options have the names and types of those of the benchmark.
+macro_rules! groups {
+    ($($(#[$about:meta])* $name:ident {
+        $($(#[$option:meta])* $field:ident: $kind:ty => $into:ident,)*
+    })*) => {$(
+        $(#[$about])*
+        #[derive(Args, Debug)]
+        struct $name {
+            $($(#[$option])* $field: $kind,)*
+        }
+
+        impl OptionGroup for $name {
+            fn set(&self, options: &mut Options) {
+                $(options.$into = self.$field.clone();)*
+            }
+        }
+    )*};
+}
+
+groups! {
+    Workers {
+        /// Numbers of worker processes, for example 1,8; for lifecycle of parallel requests
+        #[arg(long, value_delimiter = ',', value_name = "N")]
+        workers: Option<Vec<usize>> => workers,
+    }
+    Sessions {
+        /// Sessions in the store; for scale several numbers, for example 10000,550000; for
+        /// lifecycle sessions added by a sample, one a request; for rebuild views; for perl
+        /// sessions created and opened again, several numbers for keepers whose speed depends on it
+        #[arg(long, value_delimiter = ',', value_name = "N")]
+        sessions: Option<Vec<usize>> => sessions,
+    }
+    Payload {
+        /// Fixed payload size in bytes [default: 1500; for rebuild 2 MiB]
+        #[arg(long, value_name = "BYTES")]
+        payload: Option<usize> => payload_bytes,
+    }
+    Seconds {
+        /// Length of a sample in seconds
+        #[arg(long, value_name = "S")]
+        seconds: Option<f64> => seconds,
+    }
+    RoundTrip {
+        /// Put a network with round trips of MS milliseconds before private servers: 0.1 to 0.5 in
+        /// one data centre
+        #[arg(long, value_name = "MS")]
+        round_trip: Option<f64> => round_trip_ms,
+    }
+    Pace {
+        /// Requests per second of each worker, with latency from the moment when a request is due
+        #[arg(long, value_name = "N")]
+        rate: Option<f64> => rate,
+        /// Let processors sleep between requests at a rate: latency includes their wake-up
+        #[arg(long)]
+        let_sleep: bool => let_sleep,
+    }
+    Published {
+        /// Measure as a published benchmark did: payloads drawn in the timed part, a new connection
+        /// for each operation, sessions of a minute
+        #[arg(long)]
+        as_published: bool => as_published,
+    }
+    Operation {
+        /// Measure cycle, peek (a read without lock) or both [default: cycle]
+        #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
+        op: Option<Vec<CycleOp>> => ops,
+    }
+    Mix {
+        /// Mix of requests and sizes of sessions: shop, bots or profile (with --profile); by
+        /// default each request changes a random session
+        #[arg(long, value_parser = workload, value_name = "NAME")]
+        #[arg(conflicts_with_all = ["payload", "op", "churn"], requires_if("profile", "profile"))]
+        workload: Option<Workload> => workload,
+        /// Rewrite N times the number of sessions before the rounds, without a sweep [default: 0]
+        #[arg(long, value_name = "N")]
+        churn: Option<usize> => churn,
+    }
+    FillTime {
+        /// Seconds to fill one contender at each number of sessions; slower ones are left out
+        #[arg(long, value_name = "S")]
+        fill_max: Option<f64> => fill_max,
+    }
+}
+
+/// Payload sizes of a store that was scanned.
+#[derive(Args, Debug)]
+struct ProfileFile {
+    /// Payload sizes from a profile of `sessile scan --export-profile` (in cycle with --workload
+    /// profile) [default: one size]
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+}
+
+impl OptionGroup for ProfileFile {
+    fn set(&self, _options: &mut Options) {}
+
+    fn profile(&self) -> Option<&Path> {
+        self.profile.as_deref()
+    }
+}
+
+/// Another program in the same rounds.
+#[derive(Args, Debug)]
+pub struct AgainstArguments {
+    /// Another build of sessile to compare with, in the same rounds, so that both meet the same
+    /// conditions. Many short rounds in ten setups, with 10,000 sessions, unless --rounds,
+    /// --seconds and --sessions say otherwise
+    #[arg(long, value_name = "PROGRAM")]
+    pub against: Option<PathBuf>,
+    /// Write the other build's result as JSON to a file, for `bench compare`
+    #[arg(long, value_name = "FILE", requires = "against")]
+    pub against_json: Option<PathBuf>,
+}
+
+impl OptionGroup for AgainstArguments {
+    fn set(&self, _options: &mut Options) {}
+
+    fn against(&self) -> Option<&AgainstArguments> {
+        Some(self)
+    }
+}
+
+/// Declares the options of experiments as lists of groups.
+macro_rules! experiments {
+    ($($name:ident { $($field:ident: $group:ty),* $(,)? })*) => {$(
+        #[derive(Args, Debug)]
+        pub struct $name {
+            #[command(flatten)]
+            run: RunArguments,
+            $(#[command(flatten)] $field: $group,)*
+        }
+
+        impl ExperimentArguments for $name {
+            fn run(&self) -> &RunArguments {
+                &self.run
+            }
+
+            fn options(&self) -> Options {
+                let mut options = self.run.options();
+                $(self.$field.set(&mut options);)*
+                options
+            }
+
+            fn profile(&self) -> Option<&Path> {
+                [$(self.$field.profile()),*].into_iter().flatten().next()
+            }
+
+            fn against(&self) -> Option<&AgainstArguments> {
+                [$(self.$field.against()),*].into_iter().flatten().next()
+            }
+        }
+    )*};
+}
+
+experiments! {
+    OpsArguments {
+        workers: Workers, sessions: Sessions, payload: Payload, seconds: Seconds,
+        round_trip: RoundTrip, published: Published, against: AgainstArguments,
+    }
+    CycleArguments {
+        workers: Workers, sessions: Sessions, payload: Payload, seconds: Seconds,
+        round_trip: RoundTrip, pace: Pace, operation: Operation, mix: Mix, profile: ProfileFile,
+        against: AgainstArguments,
+    }
+    ContentionArguments {
+        workers: Workers, payload: Payload, seconds: Seconds, round_trip: RoundTrip, pace: Pace,
+    }
+    GcBenchArguments {
+        sessions: Sessions, payload: Payload, seconds: Seconds, round_trip: RoundTrip, pace: Pace,
+    }
+    ScaleArguments {
+        workers: Workers, sessions: Sessions, payload: Payload, seconds: Seconds,
+        round_trip: RoundTrip, operation: Operation, profile: ProfileFile, fill: FillTime,
+    }
+    LifecycleArguments { workers: Workers, sessions: Sessions }
+    PerlArguments { sessions: Sessions, payload: Payload }
+    OversizeArguments { round_trip: RoundTrip }
+    FaultsArguments { workers: Workers, payload: Payload, seconds: Seconds, round_trip: RoundTrip }
+    RebuildArguments { workers: Workers, sessions: Sessions, payload: Payload }
+}
+
+impl RunArguments {
+    fn options(&self) -> Options {
+        Options {
+            stores: self.stores.clone(),
+            rounds: self.rounds,
+            seed: self.seed,
+            quick: self.quick,
+            durability: self.durability,
+            command: crate::bench::command(),
+            ..Options::default()
+        }
+    }
+}
+
+fn workload(text: &str) -> Result<Workload, String> {
+    let names: Vec<&str> = Workload::ALL.iter().map(|workload| workload.name()).collect();
+    Workload::from_name(text).ok_or_else(|| format!("it must be one of {}", names.join(", ")))
+}
+
+fn cycle_op(text: &str) -> Result<CycleOp, String> {
+    CycleOp::from_name(text).ok_or_else(|| "it must be cycle or peek".to_owned())
+}
