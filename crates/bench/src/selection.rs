@@ -121,8 +121,13 @@ impl Choice {
     /// contains.
     fn tiers(&self) -> Option<(&'static [Durability], Option<&'static str>)> {
         match self.target {
-            ContenderSource::Fixture(entry, _) | ContenderSource::FixtureOn(entry, ..) => {
-                Some((entry.capabilities.durability, entry.capabilities.server))
+            ContenderSource::Fixture(entry, fixture)
+            | ContenderSource::FixtureOn(entry, fixture, _) => {
+                // Whatever the store could promise elsewhere.
+                let in_memory = fixture.url.contains("{shm}");
+                let tiers: &[Durability] =
+                    if in_memory { &[Durability::None] } else { entry.capabilities.durability };
+                Some((tiers, entry.capabilities.server))
             }
             ContenderSource::Reference(reference) => Some((reference.durability, reference.server)),
             ContenderSource::Url(..)

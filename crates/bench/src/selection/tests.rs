@@ -55,7 +55,7 @@ fn a_contender_without_the_tier_is_measured_in_its_nearest_one_where_that_is_ask
     };
     assert_eq!(selected(false), [("sqlite".to_owned(), "1s")]);
     let tiers: Vec<&str> = selected(true).into_iter().map(|(_, tier)| tier).collect();
-    assert_eq!(tiers, ["commit", "none", "1s"]);
+    assert_eq!(tiers, ["none", "none", "1s"]);
 }
 
 /// Every server, every store on a disk and `null` were dropped from `scale`, and nothing said
@@ -121,4 +121,17 @@ fn large_payloads_are_saved_by_the_rows_of_handlers_too() {
 #[test]
 fn the_same_contender_twice_is_an_error() {
     assert!(names(&["memory", "memory:"], Durability::None).unwrap_err().contains("twice"));
+}
+
+/// The engine in shared memory was measured in the tier `1s`, which it cannot keep there.
+#[test]
+fn what_lies_in_shared_memory_is_in_no_tier_but_none() {
+    let second = Durability::Second;
+    assert_eq!(names(&["sessile", "files#shm"], second).unwrap(), ["sessile#disk"]);
+    let named = ["sessile", "files#shm"].map(String::from).to_vec();
+    let nearest =
+        Options { stores: named, durability: second, nearest_tier: true, ..Options::default() };
+    let chosen = select_in(Experiment::Cycle, &nearest).unwrap();
+    let tiers: Vec<&str> = chosen.choices.iter().map(|choice| choice.durability).collect();
+    assert_eq!(tiers, ["none", "1s", "none"]);
 }
