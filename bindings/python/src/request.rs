@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sessile_core::{Clock, Error, Result, Sessions};
-use sessile_handler::{Access, Closed, Save};
+use sessile_handler::{Access, Closed, Concurrency, Save};
 
 use crate::error::{exception, raised};
 use crate::rules::{Rules, seconds};
@@ -130,6 +130,12 @@ impl Request {
             Ok(Some(kept))
         });
         Ok(payload?.map(|payload| PyBytes::new(py, &payload)))
+    }
+
+    /// Whether `open` takes the lock: requests of one session take turns.
+    #[getter]
+    fn takes_turns(&self) -> bool {
+        self.rules.concurrency == Concurrency::Exclusive
     }
 
     /// Why the session was opened without its lock although that was asked for.

@@ -263,6 +263,73 @@ def test_a_block_that_is_cancelled_before_its_thread_waits_holds_nothing(
     asyncio.run(asyncio.wait_for(run(), 20))
 
 
+def test_a_call_of_a_server_that_is_cancelled_before_it_begins_holds_nothing(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was closed before its thread opened it, and its lock was held while its error was kept."""
+    gate = threading.Event()
+    submitted = waiting._submitted
+
+    def late(name: str, threads_max: int, call: Any) -> Any:
+        return submitted(name, threads_max, lambda: gate.wait(10) and call())
+
+    async def run() -> None:
+        sessions = Sessions(redis_url)
+        async with sessions.begin() as session:
+            session["n"] = 1
+        waiter = sessions.begin(session.id)
+        with monkeypatch.context() as patched:
+            patched.setattr(waiting, "_submitted", late)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(waiter.load(), 0.1)
+        gate.set()
+        waiting._threads.pop("calls").shutdown()
+        async with Sessions(redis_url, lock_wait=0).begin(session.id) as after:
+            assert after["n"] == 1
+        assert waiter is not None
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
+def test_the_thread_of_a_cancelled_load_does_not_end_the_next_load(url: str) -> None:
+    """It left the line before it gave back its lock, and gave back that of the next load."""
+    loop_thread, loaded = threading.current_thread(), threading.Event()
+
+    class Slow:
+        """A request whose close in a thread comes late."""
+
+        def __init__(self, request: Request) -> None:
+            self.request = request
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.request, name)
+
+        def close(self) -> None:
+            if threading.current_thread() is not loop_thread:
+                loaded.wait(0.5)
+            self.request.close()
+
+    async def run() -> None:
+        sessions = Sessions(url, lock_wait=20)
+        async with sessions.begin() as session:
+            session["n"] = 1
+        holder, waiter = sessions.begin(session.id), sessions.begin(session.id)
+        waiter._request = Slow(waiter._request)  # type: ignore[assignment]
+        await holder.load()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(waiter.load(), 0.1)
+        again = asyncio.create_task(waiter.load())
+        await asyncio.sleep(0)
+        await holder.arelease()
+        await again
+        loaded.set()
+        waiting._threads.pop("waits").shutdown()
+        assert waiter._request.holds_lock
+        await waiter.arelease()
+
+    asyncio.run(asyncio.wait_for(run(), 20))
+
+
 def test_a_first_save_does_not_wait_for_those_who_wait_for_a_lock(url: str) -> None:
     """One visitor with 65 parallel requests stopped the first save of all others."""
 
@@ -322,6 +389,27 @@ def test_the_waits_of_one_visitor_hold_up_no_other(url: str) -> None:
     asyncio.run(asyncio.wait_for(run(Sessions(url)), 20))
     gc.collect()
     assert not waiting._lines
+
+
+def test_what_takes_no_lock_stands_in_no_line(url: str) -> None:
+    """A reader, and an open with `merge`, waited until all who save had had their turn."""
+
+    async def run() -> None:
+        for concurrency in ("exclusive", "merge", "detect"):
+            sessions = Sessions(url, concurrency=concurrency)
+            async with sessions.begin() as session:
+                session["n"] = 1
+            line = asyncio.Lock()
+            waiting._lines[(asyncio.get_running_loop(), sessions.store, session.id)] = line
+            await line.acquire()
+            free = [sessions.read(session.id)]
+            if concurrency != "exclusive":
+                free.append(sessions.begin(session.id))
+            for each in free:
+                await asyncio.wait_for(each.load(), 5)
+                assert each["n"] == 1
+
+    asyncio.run(run())
 
 
 def test_time_in_line_is_a_part_of_the_wait(url: str) -> None:

@@ -56,18 +56,34 @@ async def _in_line(
         line.release()
         raise
 
-    def leave(_: object) -> None:
+    def leave() -> None:
         # A closed loop has no line.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(line.release)
 
     # Not earlier, also if the task is cancelled: its thread still waits.
-    called.add_done_callback(leave)
+    return await _result(called, request, leave)
+
+
+async def _result(
+    called: Future[T], request: Request, leave: Callable[[], None] = lambda: None
+) -> T:
+    """The result of a thread. If the task is cancelled, the thread may get the lock yet, for nobody:
+    it gives it back then, and leaves the line after that."""
+    cancelled = False
+
+    def end(_: object) -> None:
+        try:
+            if cancelled:
+                request.close()
+        finally:
+            leave()
+
+    called.add_done_callback(end)
     try:
         return await asyncio.wrap_future(called)
     except asyncio.CancelledError:
-        # It may get the lock yet, for nobody.
-        called.add_done_callback(lambda _: request.close())
+        cancelled = True
         raise
 
 
@@ -83,15 +99,22 @@ async def take(store: Store, request: Request, id: str, *, locked: bool = True) 
     """`request.open`. If it fails or is cancelled, nothing stays held."""
     opened = partial(request.open, id, locked=locked)
     try:
+        takes_turn = locked and request.takes_turns
         # Those in line come first.
-        line = _lines.get((asyncio.get_running_loop(), store, id))
+        line = _lines.get((asyncio.get_running_loop(), store, id)) if takes_turn else None
         if line is None or not line.locked():
             with suppress(LockTimeout):
-                return await ask(store, opened, at_once=True)
+                return await _try(store, request, partial(opened, at_once=True))
         return await _in_line("waits", WAITS_MAX, store, request, id, opened)
     except BaseException:
         request.close()
         raise
+
+
+async def _try(store: Store, request: Request, opened: Callable[[], T]) -> T:
+    if store.in_memory:
+        return opened()
+    return await _result(_submitted("calls", CALLS_MAX, opened), request)
 
 
 async def save(
