@@ -41,6 +41,7 @@ class Sessions {
   constructor (url, options = {}) {
     const { idleMs = DAY_MS, mode = 'exclusive', onConflict = 'last', ...more } = options
     this.idleMs = idleMs
+    this.takesTurns = mode === 'exclusive'
     this.store = openStore(url, more)
     const { lifetimeMs, lockWaitMs, graceMs } = more
     this.rules = checked(native.makeRules(
@@ -143,8 +144,9 @@ class Held {
         if (waits) stay()
         return this.#request.open(ticket, id, waits ? 'locked' : 'at-once', true)
       }
-      // Those in line come first.
-      const isAwaited = this.#sessions.store.lines.has(id)
+      // Those in line come first, unless it takes no lock.
+      const { store, takesTurns } = this.#sessions
+      const isAwaited = takesTurns && store.lines.has(id)
       const text = await (isAwaited ? this.#wait(open) : this.#askOrWait(open))
       try {
         if (waits) stay()

@@ -180,6 +180,18 @@ test('merged requests wait for nobody and lose nothing', async () => {
   assert.equal(sessions.counters().mergeConflicts, 1)
 })
 
+// One save in flight sent every open of its session into the threads for waits, one by one.
+test('what takes no lock stands in no line', async () => {
+  for (const mode of ['merge', 'detect']) {
+    const sessions = open(stores.engine(), { mode })
+    const first = await sessions.begin()
+    first.data.n = 1
+    await first.commit()
+    sessions.store.lines.set(first.id, new Promise(() => {}))
+    assert.deepEqual((await sessions.begin(first.id)).data, { n: 1 })
+  }
+})
+
 test('a session that was destroyed stays destroyed', async () => {
   const sessions = open(stores.engine())
   const first = await sessions.begin()
