@@ -17,6 +17,8 @@ const LOST = {
   replaced: 'another request has given the session a new id; nothing is saved',
   ended: 'the session has reached the end of its absolute lifetime; nothing is saved'
 }
+// What a second save is told of a session that another request has ended.
+const NOT_REOPENED = { destroyed: 'logged-out', unsupported: 'replaced' }
 
 /** The time of `touch`, which is no value of the application. */
 function takenIdle (data) {
@@ -172,7 +174,13 @@ class Held {
       const changed = text !== this.#text
       if (this.#text !== null && !request.isOpen()) {
         if (!changed) return 'nothing'
-        await this.#reopen()
+        try {
+          await this.#reopen()
+        } catch (error) {
+          const lost = NOT_REOPENED[error.code]
+          if (lost === undefined) throw error
+          return lost
+        }
       }
       const empty = text === '{}' && !this.announced
       const save = (ticket) => request.save(ticket, id, text, changed, empty, true, this.idleMs)

@@ -251,6 +251,13 @@ test('changes that nothing has stored are no success', async (context) => {
     await req.session.regenerate({ keep: true })
     res.send('new')
   })
+  app.get('/again/:page', async (req, res) => {
+    req.session.n = 5
+    await req.session.save()
+    await visitor.get(`/${req.params.page}`)
+    req.session.n = 6
+    res.send('saved twice')
+  })
   let visitor = await visit(context, withErrors(ending))
   const told = async (page) => {
     const { status, body } = await visitor.get(page)
@@ -268,6 +275,12 @@ test('changes that nothing has stored are no success', async (context) => {
   visitor.cookie = old
   assert.deepEqual(await told('/see'), [200, '{"n":1}'])
   assert.deepEqual(await told('/count'), [409, 'destroyed'])
+
+  for (const [page, answer] of [['rotate', [409, 'destroyed']], ['log-out', [200, 'saved twice']]]) {
+    visitor.cookie = undefined
+    await visitor.get('/count')
+    assert.deepEqual(await told(`/again/${page}`), answer)
+  }
 })
 
 test('a session lives for the time of touch, also after later requests', async (context) => {

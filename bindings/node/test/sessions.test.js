@@ -205,6 +205,28 @@ test('a session that was destroyed stays destroyed', async () => {
   assert.equal(await sessions.peek(first.id), null)
 })
 
+// It threw what its reopening threw: a failure after a log-out, and no 409 under an old id.
+test('a second save names what another request has ended', async () => {
+  const sessions = open(stores.engine())
+  const ends = {
+    'logged-out': (id) => sessions.destroy(id),
+    replaced: async (id) => {
+      const other = await sessions.begin(id)
+      await other.regenerate({ keep: true })
+      await other.commit()
+    }
+  }
+  for (const [ended, end] of Object.entries(ends)) {
+    const session = await sessions.begin()
+    session.data.n = 1
+    await session.commit()
+    await end(session.id)
+    session.data.n = 2
+    assert.equal(await session.save(), ended)
+    await assert.rejects(session.commit(), { code: 'destroyed' })
+  }
+})
+
 test('a session that cannot be serialised is refused, and what was stored stays', async () => {
   const sessions = open(stores.engine())
   const first = await sessions.begin()
