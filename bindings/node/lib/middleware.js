@@ -88,8 +88,8 @@ class Visit {
   }
 
   touch (idleMs) {
-    this.renewed = true
     if (idleMs !== undefined) this.held.idleMs = idleMs
+    this.renewed = true
   }
 
   /** Follows the response to its end, also if the client leaves before. */

@@ -20,11 +20,20 @@ const LOST = {
 // What a second save is told of a session that another request has ended.
 const NOT_REOPENED = { destroyed: 'logged-out', unsupported: 'replaced' }
 
-/** The time of `touch`, which is no value of the application. */
+// As in the core, which refuses longer lives.
+const IDLE_MS_MAX = 10 * 365 * DAY_MS
+
+/** The time of `touch`, which is no value of the application. Another program may have written
+ * anything there. */
 function takenIdle (data) {
+  if (!Object.hasOwn(data, IDLE)) return undefined
   const idleMs = data[IDLE]
-  if (idleMs !== undefined) delete data[IDLE]
-  return idleMs
+  delete data[IDLE]
+  return isIdle(idleMs) ? idleMs : undefined
+}
+
+function isIdle (idleMs) {
+  return typeof idleMs === 'number' && idleMs >= 1 && idleMs <= IDLE_MS_MAX
 }
 
 function abortError () {
@@ -102,6 +111,7 @@ class Held {
   #shape
   // As it is stored; null if it is not.
   #text = null
+  #idleMs
   #last = Promise.resolve()
   #left = false
 
@@ -112,8 +122,6 @@ class Held {
     this.#id = id
     this.#shape = shape
     this.data = shape({})
-    /** How long it lives after each request, if that is not what the rules say. */
-    this.idleMs = undefined
     /** Whether the browser has been told its id, so that it is stored even if it is empty. */
     this.announced = false
   }
@@ -122,6 +130,18 @@ class Held {
   get id () {
     this.#id ??= newId()
     return this.#id
+  }
+
+  /** How long it lives after each request, if that is not what the rules say. */
+  get idleMs () {
+    return this.#idleMs
+  }
+
+  set idleMs (idleMs) {
+    if (idleMs !== undefined && !isIdle(idleMs)) {
+      throw new RangeError('idleMs is a number of milliseconds, of at least 1 and at most ten years')
+    }
+    this.#idleMs = idleMs
   }
 
   /** Whether no request has stored it. */
@@ -286,8 +306,10 @@ class Held {
   // Null if it cannot be serialised: the save then says so.
   #dumped () {
     const { data, idleMs } = this
+    // A value of the application, for example of the body of a request, sets no time.
+    const isOwn = idleMs === undefined && !Object.hasOwn(data, IDLE)
     try {
-      return JSON.stringify(idleMs === undefined ? data : { ...data, [IDLE]: idleMs })
+      return JSON.stringify(isOwn ? data : { ...data, [IDLE]: idleMs })
     } catch {
       return null
     }

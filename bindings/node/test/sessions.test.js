@@ -161,6 +161,38 @@ test('a time of its own stays with a session, and is no value of it', async () =
   assert.equal(second.idleMs, undefined)
 })
 
+// A session of 5,000 years, or one whose requests all failed, for an application that keeps bodies.
+test('a value that is named like the time of touch sets no time', async () => {
+  const key = 'sessile:idleMs'
+  const sessions = open(stores.engine(), { idleMs: 60_000 })
+  const livesFor = (id) => Number(sessions.store.peek(0, id, false).slice(-15)) - Date.now()
+  for (const value of ['"x"', '-1', '0', 'null', '1e15', '1e999', '{}', '600000']) {
+    const session = await sessions.begin()
+    session.data = JSON.parse(`{"n":1,"${key}":${value}}`)
+    await session.commit()
+    assert(livesFor(session.id) <= 60_000)
+    const next = await sessions.begin(session.id)
+    assert.deepEqual([next.data, next.idleMs], [{ n: 1 }, undefined])
+    next.idleMs = 30_000
+    Object.assign(next.data, JSON.parse(`{"${key}":${value}}`))
+    await next.commit()
+    assert(livesFor(session.id) <= 30_000)
+    // As another program may write it.
+    const request = new native.Request(sessions.store, sessions.rules)
+    const text = `{"n":1,"${key}":${value}}`
+    checked(request.open(0, session.id, 'at-once', false))
+    checked(request.save(0, session.id, text, true, false, true, 60_000))
+    checked(request.close(0, true))
+    const last = await sessions.begin(session.id)
+    assert.deepEqual([last.data, last.idleMs], [{ n: 1 }, value === '600000' ? 600_000 : undefined])
+    await last.commit()
+  }
+  const session = await sessions.begin()
+  for (const wrong of ['x', -1, 0, null, NaN, Infinity, 1e15]) {
+    assert.throws(() => { session.idleMs = wrong }, RangeError)
+  }
+})
+
 test('merged requests wait for nobody and lose nothing', async () => {
   const sessions = open(stores.engine(), { mode: 'merge' })
   const first = await sessions.begin()

@@ -69,7 +69,9 @@ export class Held {
   readonly id: string
   /** Whether no request has stored it. */
   readonly isNew: boolean
-  /** How long it lives after each request, if that is not what the options say. */
+  /**
+   * How long it lives after each request, if that is not what the options say: at most ten years.
+   */
   idleMs: number | undefined
   /** Stores it and gives its lock back; another commit takes it again. */
   commit (): Promise<Saved>
