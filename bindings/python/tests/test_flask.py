@@ -84,6 +84,16 @@ def test_a_visitor_without_data_gets_no_cookie_and_no_record(app: Flask) -> None
     assert "Vary" not in client.get("/nothing").headers
 
 
+def test_an_empty_session_that_is_only_read_stays(app: Flask) -> None:
+    """What another serialiser had written counted as cleared, and was destroyed."""
+    store = app.session_interface.sessions.store  # type: ignore[attr-defined]
+    store.create("other-serialiser", b'{ "_permanent": true }', 60)
+    client = app.test_client()
+    client.set_cookie("session", "other-serialiser")
+    assert "Set-Cookie" not in client.get("/get").headers
+    assert store.exists("other-serialiser")
+
+
 def test_flask_session_is_what_it_should_be(app: Flask) -> None:
     with app.test_request_context():
         assert isinstance(session._get_current_object(), ServerSideSession)

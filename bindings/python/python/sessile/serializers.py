@@ -13,7 +13,9 @@ from uuid import UUID
 
 
 class Serializer(Protocol):
-    """`format` names what the store can split for `merge`; None if it cannot."""
+    """`format` names what the store can split for `merge`; None if it cannot. One that writes what
+    it has read byte for byte as it was may say so with `is_canonical = True`: changed sessions are
+    saved faster."""
 
     @property
     def format(self) -> str | None: ...
@@ -88,6 +90,7 @@ class JSON:
     back as a list. Safe to read whatever the bytes are."""
 
     format = "json"
+    is_canonical = True
 
     def dumps(self, data: dict[str, Any], /) -> bytes:
         text = _encode(data)
@@ -107,6 +110,7 @@ class MsgSpec:
     reads what that writes. Bytes, dates, decimals and UUIDs come back as texts."""
 
     format = "json"
+    is_canonical = True
 
     def __init__(self) -> None:
         import msgspec

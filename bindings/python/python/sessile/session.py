@@ -149,13 +149,16 @@ class Session(MutableMapping[str, Any]):
         self._unchanged = self._sessions.serializer.dumps({})
         return {}
 
-    def _is_changed(self, dumped: bytes) -> bool:
+    def _is_changed(self, dumped: bytes, *, saves: bool = False) -> bool:
         """Whether this is not what is stored."""
         if self._unchanged is None and self._payload is not None:
-            # Another serialiser, or another version of this one, may have written the payload. With
-            # the lock it is stored anew then. Without, that would be a change of every value.
-            if dumped == self._payload or self._request.holds_lock:
-                return dumped != self._payload
+            if dumped == self._payload:
+                return False
+            serializer = self._sessions.serializer
+            # Without the lock a change of the bytes alone would be a change of every value.
+            if saves and self._request.holds_lock and getattr(serializer, "is_canonical", False):
+                return True
+            # Another serialiser, or another version of this one, may have written the payload.
             self._unchanged = self._sessions.serializer.dumps(self._parsed(self._payload))
         return dumped != self._unchanged
 
@@ -176,7 +179,7 @@ class Session(MutableMapping[str, Any]):
             return "nothing"
         dumped = self._dumped()
         # The lock of a session that was read without it is not taken for a touch.
-        is_touch = self._request.is_open and not self._is_changed(dumped)
+        is_touch = self._request.is_open and not self._is_changed(dumped, saves=True)
         return await waiting.save(
             self._sessions.store,
             self._request,
@@ -196,7 +199,7 @@ class Session(MutableMapping[str, Any]):
                 return "logged-out"
             except Unsupported:
                 return "replaced"
-        changed = self._is_changed(dumped)
+        changed = self._is_changed(dumped, saves=True)
         payload = before if before is not None and not changed else dumped
         saved = self._request.save(
             id, payload, changed=changed, empty=not self._data, idle=self.idle
