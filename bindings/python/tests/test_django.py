@@ -15,7 +15,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.core.management import call_command
 from django.test import AsyncClient, Client, override_settings
 
-from sessile import LockTimeout
+from sessile import LockTimeout, waiting
 from sessile.django import SessionStore
 from sessile.django import settings as ours
 
@@ -176,6 +176,23 @@ def test_parallel_coroutines_lose_nothing(url: str) -> None:
 
     with override_settings(SESSILE={"url": url}):
         assert asyncio.run(visit(100)) == 101
+
+
+def test_visitors_without_a_session_do_not_wait_for_each_other(url: str) -> None:
+    """`acycle_key`, as `alogin` calls it, put them all into one line."""
+
+    async def log_in() -> None:
+        line = asyncio.Lock()
+        waiting._lines[(asyncio.get_running_loop(), ours.store(), "")] = line
+        await line.acquire()
+        session = SessionStore()
+        await asyncio.wait_for(session.acycle_key(), 5)
+        await session.aset("n", 1)
+        await session.asave()
+        assert await SessionStore(session.session_key).aget("n") == 1
+
+    with override_settings(SESSILE={"url": url}):
+        asyncio.run(log_in())
 
 
 @pytest.mark.parametrize("middleware", [django_site.OURS, STOCK])

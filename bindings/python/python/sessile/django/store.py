@@ -206,7 +206,8 @@ class SessionStore(SessionBase):
 
     async def acycle_key(self) -> None:
         await self._aget_session()
-        if not await self._asave(self._is_known):
+        # Visitors without a session would all stand in one line.
+        if self.session_key is None or not await self._asave(self._is_known):
             return await self.acreate()
         await self._asave(self._cycle)
 
