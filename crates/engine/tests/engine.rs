@@ -11,7 +11,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sessile_core::{Bin, Budget, Clock, Detail, Filter, Key, Limits, Sessions, Timestamp, Ttl};
+use sessile_core::{
+    Bin, Budget, Clock, Detail, Filter, Key, Limits, Listed, Sessions, Timestamp, Ttl,
+};
 use sessile_engine::{EngineOptions, open};
 
 const START: Timestamp = Timestamp::from_ms(1_800_000_000_000);
@@ -290,6 +292,35 @@ fn only_what_a_listing_shows_is_the_key_of_a_listing() {
         sessions.destroy(&listed).unwrap();
         assert_eq!(sessions.peek(&listed).unwrap(), None);
     }
+}
+
+/// A session that had got a new id since it was listed was shown and destroyed under the key of
+/// another bin, and `begin` locked what any key of a listing named.
+#[test]
+fn the_key_of_a_listing_leads_only_into_its_bin() {
+    let folder = folder();
+    let (sessions, _) = store(&folder);
+    let grace = Duration::from_secs(30);
+    for number in [1, 2] {
+        sessions.create(&key(number), b"x", ttl(60)).unwrap();
+    }
+    let listed = sessions.list(None, &Filter::default()).unwrap().entries;
+    let mut begun = sessions.begin(&key(1), Duration::ZERO).unwrap();
+    begun.lease.regenerate(&key(3), grace).unwrap();
+    drop(begun);
+    for Listed { key: listed, .. } in listed {
+        let other = Key::in_bin(Bin::new("other").unwrap(), listed.id()).unwrap().as_listed();
+        assert_eq!(sessions.peek(&other).unwrap(), None);
+        assert!(sessions.begin(&other, Duration::ZERO).unwrap().record.is_none());
+        sessions.destroy(&other).unwrap();
+        assert!(sessions.peek(&listed.as_listed()).unwrap().is_some());
+        assert!(sessions.begin(&listed.as_listed(), Duration::ZERO).unwrap().record.is_some());
+        sessions.destroy(&listed.as_listed()).unwrap();
+    }
+    for number in 1..4 {
+        assert_eq!(sessions.peek(&key(number)).unwrap(), None);
+    }
+    sound(&sessions);
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl RecordWriter {
             }
             wait_max.saturating_sub(start.get_or_insert_with(Instant::now).elapsed())
         };
-        let ((held, mut found), moved_to) = follow_aliases(&plane.digest_of(key), |digest| {
+        let ((held, mut found), moved_to) = follow_aliases(&plane.digest_to_find(key), |digest| {
             retry(|| self.try_begin(plane, *digest, bin, left()))
         })?;
         if let Some(digest) = moved_to {

@@ -25,22 +25,25 @@ impl Plane {
         }
     }
 
-    /// The digest of a key that is read, touched or destroyed. The key of a listing leads to no
-    /// record of another bin.
+    /// The digest of a key that is locked, read, touched or destroyed. The key of a listing leads
+    /// only to a record of its bin.
     #[inline(always)]
     pub fn digest_to_find(&self, key: &Key) -> KeyDigest {
-        let digest = self.digest_of(key);
-        if key.is_listed() { self.digest_in_bin(key, digest) } else { digest }
+        let listed = if key.is_listed() { self.listed_digest(key) } else { None };
+        listed.unwrap_or_else(|| self.digest_of(key))
     }
 
     #[cold]
-    fn digest_in_bin(&self, key: &Key, digest: KeyDigest) -> KeyDigest {
-        let record = self.find_entry(digest).and_then(|number| self.record_of(number));
-        match record.and_then(|(_, snapshot)| self.bin_of(snapshot.header.bin)) {
-            Some(bin) if bin != *key.bin() => Key::in_bin(key.bin().clone(), key.id())
-                .map_or(digest, |unlisted| self.digest_of(&unlisted)),
-            _ => digest,
+    fn listed_digest(&self, key: &Key) -> Option<KeyDigest> {
+        let digest = shown_digest(key.id())?;
+        let entry = self.entry(self.find_entry(digest)?);
+        // Also an alias: the session has got a new id since it was listed, in the same bin.
+        match entry.read_entry(self, digest, ReadDepth::Header, LOCKED_TRIES) {
+            Ok(EntryRead::Record(Snapshot { header, .. })) => self.bin_of(header.bin),
+            _ => None,
         }
+        .filter(|bin| bin == key.bin())
+        .map(|_| digest)
     }
 
     pub fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
