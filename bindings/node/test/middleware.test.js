@@ -157,17 +157,18 @@ test('a handler that throws gives the session back', async (context) => {
 
 test('a client that leaves gives the session back, and a late end is saved', async (context) => {
   const app = application({ lockWaitMs: 5000 })
-  let finish
-  app.get('/never', () => {})
+  let [client, finish] = []
+  const early = (request) => { client = request }
+  app.get('/never', () => client.destroy())
   app.get('/late', (req, res) => {
     req.session.late = true
     finish = () => res.send('late')
+    client.destroy()
   })
   const visitor = await visit(context, app)
   await visitor.get('/count')
   for (const page of ['/never', '/late']) {
-    const leave = (request) => setTimeout(() => request.destroy(), 50)
-    await assert.rejects(visitor.get(page, { early: leave }))
+    await assert.rejects(visitor.get(page, { early }))
     assert.equal((await visitor.get('/see')).body, '{"n":1}')
   }
   finish()
@@ -213,8 +214,11 @@ test('a request whose client has left while it waits is not handled', async (con
 test('a lock that is taken after the client has left is given back at once', async (context) => {
   const app = application({ lazy: true, lockWaitMs: 5000 })
   const took = []
+  let client
+  const early = (request) => { client = request }
   app.get('/late/:way', async (req, res) => {
     if (req.params.way !== 'open') await req.openSession()
+    client.destroy()
     await new Promise((resolve) => res.once('close', resolve))
     if (req.params.way === 'open') await req.openSession()
     if (req.params.way === 'regenerate') await req.session.regenerate({ keep: true })
@@ -229,8 +233,7 @@ test('a lock that is taken after the client has left is given back at once', asy
   const visitor = await visit(context, withErrors(app))
   for (const way of ['open', 'regenerate']) {
     await visitor.get('/put')
-    const leave = (request) => setTimeout(() => request.destroy(), 20)
-    await assert.rejects(visitor.get(`/late/${way}`, { early: leave }))
+    await assert.rejects(visitor.get(`/late/${way}`, { early }))
     await until(() => took.length > 0)
     visitor.cookie = `sid=${took.pop().id}`
     assert.equal((await visitor.get('/open')).body, '{"n":1}')
@@ -242,6 +245,8 @@ test('changes that nothing has stored are no success', async (context) => {
   const ending = application({ lifetimeMs })
   ending.get('/late', async (req, res) => {
     const begun = Date.now()
+    // On a busy machine the session may have ended before.
+    if (req.session.n === undefined) return res.send('again')
     if (req.query.change) req.session.n++
     while (Date.now() <= begun + lifetimeMs) await new Promise(setImmediate)
     res.send('late')
@@ -263,10 +268,13 @@ test('changes that nothing has stored are no success', async (context) => {
     const { status, body } = await visitor.get(page)
     return [status, body]
   }
-  await visitor.get('/count')
-  assert.deepEqual(await told('/late?change=1'), [409, 'destroyed'])
-  await visitor.get('/count')
-  assert.deepEqual(await told('/late'), [200, 'late'])
+  const toldInTime = async (page) => {
+    await visitor.get('/count')
+    const answer = await told(page)
+    return answer[1] === 'again' ? toldInTime(page) : answer
+  }
+  assert.deepEqual(await toldInTime('/late?change=1'), [409, 'destroyed'])
+  assert.deepEqual(await toldInTime('/late'), [200, 'late'])
 
   visitor = await visit(context, withErrors(app))
   await visitor.get('/count')

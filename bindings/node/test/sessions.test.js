@@ -115,17 +115,17 @@ test('the waits of one visitor hold up no other', async () => {
 })
 
 test('time in line is a part of the wait', async () => {
-  const sessions = open(stores.engine(), { lockWaitMs: 200 })
+  const sessions = open(stores.engine(), { lockWaitMs: 1000 })
   const first = await sessions.begin()
   first.data.n = 0
   await first.commit()
   const holder = await sessions.begin(first.id)
   const begun = performance.now()
   const told = await Promise.allSettled(Array.from({ length: 10 }, () => sessions.begin(first.id)))
-  assert(performance.now() - begun < 1500)
+  assert(performance.now() - begun < 6000)
   for (const { reason } of told) {
     assert.equal(reason.code, 'lock-timeout')
-    assert(reason.waitedMs >= 199, `it says ${reason.waitedMs} ms`)
+    assert(reason.waitedMs >= 999, `it says ${reason.waitedMs} ms`)
   }
   await holder.release()
 })

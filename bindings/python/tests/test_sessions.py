@@ -415,7 +415,7 @@ def test_what_takes_no_lock_stands_in_no_line(url: str) -> None:
 
 def test_time_in_line_is_a_part_of_the_wait(url: str) -> None:
     async def run() -> None:
-        sessions = Sessions(url, lock_wait=0.2)
+        sessions = Sessions(url, lock_wait=1)
         async with sessions.begin() as session:
             session["n"] = 1
         holder = sessions.begin(session.id)
@@ -423,8 +423,8 @@ def test_time_in_line_is_a_part_of_the_wait(url: str) -> None:
         begun = time.monotonic()
         waiters = [sessions.begin(session.id).load() for _ in range(10)]
         for told in await asyncio.gather(*waiters, return_exceptions=True):
-            assert isinstance(told, sessile.LockTimeout) and told.waited >= 0.199
-        assert time.monotonic() - begun < 1.5
+            assert isinstance(told, sessile.LockTimeout) and told.waited >= 0.999
+        assert time.monotonic() - begun < 6
         await holder.arelease()
 
     asyncio.run(run())
