@@ -5,10 +5,19 @@
 # PHP's shop runs in PHP's web server, without the machine's PHP configuration; Perl's in Starman.
 # STORE is the store URL; by default sessions are in memory and end with the shop.
 set -eu
-cd "$(dirname "$0")/../examples/$1"
+usage() {
+    echo "usage: example.sh php PHP MODULE | perl PERL DIRECTORY-OF-THE-BUILD" >&2
+    exit 2
+}
+
+[ $# -eq 3 ] || usage
 language=$1
 program=$2
 built=$3
+case $language in
+php | perl) cd "$(dirname "$0")/../examples/$language" ;;
+*) usage ;;
+esac
 
 # `free_port` prints one from 8080 on, `answers PORT` waits for the server, `serve PORT` becomes it.
 # shellcheck disable=SC2016 # the variables are those of PHP and Perl
@@ -57,10 +66,6 @@ perl)
         exec setsid "$program" -I"$built/blib/lib" -I"$built/blib/arch" -S starman \
             --preload-app --workers 8 --listen "127.0.0.1:$1" --log-level 0 shop.psgi
     }
-    ;;
-*)
-    echo "usage: example.sh php PHP MODULE | perl PERL DIRECTORY-OF-THE-BUILD" >&2
-    exit 2
     ;;
 esac
 
