@@ -83,8 +83,6 @@ export class Held {
   destroy (): Promise<void>
   /** Gives the lock back without saving. */
   release (): Promise<void>
-  /** The client has left: a lock that is taken later is given back at once. */
-  leave (): Promise<void>
 }
 
 /** The cookie of the middleware. */
