@@ -264,10 +264,12 @@ def test_a_block_that_is_cancelled_before_its_thread_waits_holds_nothing(
     asyncio.run(asyncio.wait_for(run(), 20))
 
 
+@pytest.mark.parametrize("loads_again", [False, True])
 def test_a_call_of_a_server_that_is_cancelled_before_it_begins_holds_nothing(
-    redis_url: str, monkeypatch: pytest.MonkeyPatch
+    redis_url: str, monkeypatch: pytest.MonkeyPatch, loads_again: bool
 ) -> None:
-    """It was closed before its thread opened it, and its lock was held while its error was kept."""
+    """It was closed before its thread opened it, and its lock was held while its error was kept.
+    Then its thread gave back the lock of the next load."""
     gate = threading.Event()
     submitted = waiting._submitted
 
@@ -283,8 +285,14 @@ def test_a_call_of_a_server_that_is_cancelled_before_it_begins_holds_nothing(
             patched.setattr(waiting, "_submitted", late)
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(waiter.load(), 0.1)
+        if loads_again:
+            await waiter.load()
         gate.set()
         waiting._threads.pop("calls").shutdown()
+        if loads_again:
+            with pytest.raises(sessile.LockTimeout):
+                await Sessions(redis_url, lock_wait=0).begin(session.id).load()
+            await waiter.arelease()
         async with Sessions(redis_url, lock_wait=0).begin(session.id) as after:
             assert after["n"] == 1
         assert waiter is not None

@@ -4,6 +4,7 @@ It is opened by its first use. What it does with its store is decided by `Reques
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Iterator, MutableMapping
@@ -118,10 +119,18 @@ class Session(MutableMapping[str, Any]):
         if self._data is None:
             payload = None
             if self._id is not None:
-                payload = await waiting.take(
-                    self._sessions.store, self._request, self._id, locked=self._locked
-                )
+                payload = await self._take(self._id)
             self._read(payload)
+
+    async def _take(self, id: str) -> bytes | None:
+        sessions = self._sessions
+        try:
+            return await waiting.take(sessions.store, self._request, id, locked=self._locked)
+        except asyncio.CancelledError:
+            # Its thread may use the request yet, and gives back what it gets: another load has
+            # another one.
+            self._request = Request(sessions.store, sessions.rules)
+            raise
 
     def _read(self, payload: bytes | None) -> dict[str, Any]:
         if payload is None:

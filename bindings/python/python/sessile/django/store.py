@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import weakref
 from collections.abc import Callable
@@ -97,7 +98,12 @@ class SessionStore(SessionBase):
         key = self.session_key
         if key is None:
             return self._read(None)
-        return self._read(await waiting.take(ours.store(), self._opened(), key))
+        try:
+            return self._read(await waiting.take(ours.store(), self._opened(), key))
+        except asyncio.CancelledError:
+            # Its thread may use it yet.
+            self._request = None
+            raise
 
     def _read(self, payload: bytes | None) -> dict[str, Any]:
         self._payload = payload
