@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sessile_core::{Budget, Clock, Cursor, Error, ErrorKind, Filter, Key, Sessions};
+use sessile_core::{Absence, Budget, Clock, Cursor, Error, ErrorKind, Filter, Key, Sessions};
 use sessile_stores::Context;
 use sessile_stores::copy::{Compared, Pair, migrate_url};
 
@@ -103,17 +103,37 @@ impl Copy {
             // The move is a part of it.
             let begun = both.begin(key, WAIT_MAX)?;
             counts.moved += u64::from(begun.record.is_some());
-            // What an interrupted move has left. Under the lock of the old store, too: another move
-            // may be under way.
-            let left = self.pair.from.begin_at_once(key)?;
-            if left.record.is_some() {
-                self.pair.from.destroy(key)?;
+            let is_there =
+                begun.record.is_some() || begun.moved || begun.absence == Absence::Regenerated;
+            if is_there {
+                self.remove_leftover(both, key)?;
             }
             return begun.lease.release();
         }
         let found = if self.is_dry { self.pair.compare(key) } else { self.pair.copy(key) }?;
         *counts.found.entry(found).or_default() += 1;
         Ok(())
+    }
+}
+
+impl Copy {
+    /// What an interrupted move has left. Under the lock of the old store, too: another move may be
+    /// under way.
+    fn remove_leftover(&self, both: &Sessions, key: &Key) -> Result<(), Error> {
+        let from = &self.pair.from;
+        // Without the lock first: a begin may leave a file that PHP takes for a session.
+        let found = from.find(key)?;
+        if found.record.is_none() || found.moved_to.is_some() {
+            return Ok(());
+        }
+        let left = from.begin_at_once(key)?;
+        if left.record.is_none() || left.moved {
+            return Ok(());
+        }
+        match both.sync() {
+            Err(error) if *error.kind() != ErrorKind::Unsupported => Err(error),
+            _ => from.destroy(key),
+        }
     }
 }
 
@@ -154,7 +174,7 @@ impl Counts {
         } else {
             vec![(missing, "copied"), (older, "replaced"), (same, "there already")]
         };
-        lines.extend([(newer, "newer in the new store"), (ended, "ended meanwhile")]);
+        lines.extend([(newer, "newer in the new store"), (ended, "ended in one of the stores")]);
         lines.retain(|(number, what)| *number > 0 || *what == "copied" || *what == "moved");
         let mut text: String =
             lines.iter().map(|(number, what)| format!("{} {what}\n", sessions(*number))).collect();

@@ -97,6 +97,21 @@ fn the_session_that_was_written_later_wins() {
     }
 }
 
+/// A visitor logged out after the switch, and the command was repeated.
+#[test]
+fn a_session_that_was_logged_out_in_the_new_store_is_not_copied_again() {
+    let pair = Pair::filled();
+    pair.copy(&["--rest", "0"]);
+    let new = pair.new_store();
+    new.destroy(&key(9)).unwrap();
+    for more in [&["--rest", "0"][..], &["--verify", "--rest", "0"]] {
+        let (code, told, _) = pair.copy(more);
+        assert_eq!(code, 0);
+        assert!(told.contains("1 session ended in one of the stores"), "{told}");
+    }
+    assert!(new.peek(&key(9)).unwrap().is_none());
+}
+
 #[test]
 fn a_dry_run_and_a_comparison_change_nothing_and_tell_what_is_missing() {
     let pair = Pair::filled();

@@ -2,14 +2,16 @@
 //! and absolute end.
 //!
 //! Invariants: the session that was written later wins, so a copy can be repeated. A session that
-//! ended in the old store while it was copied is removed from the new one again. A log-out *after*
-//! that does not reach the copy: for a site that is in use, sessions are moved (`migrate:`), not
-//! copied.
+//! ended in the old store while it was copied is removed from the new one again, and one that ended
+//! in the new store is not copied. A log-out *after* that does not reach the copy: for a site that
+//! is in use, sessions are moved (`migrate:`), not copied.
 
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use sessile_core::{Clock, Error, ErrorKind, Head, Key, Record, Result, Sessions, Ttl};
+use sessile_core::{
+    Absence, Begun, Clock, Error, ErrorKind, Found, Head, Key, Record, Result, Sessions, Ttl,
+};
 
 /// How long a copy waits for a session that is held in the new store.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -27,7 +29,7 @@ pub enum Compared {
     Same,
     /// The new store has a later version, or a copy whose life has changed since.
     Newer,
-    /// It has ended in the old store meanwhile.
+    /// It has ended in one of the stores, or has another id there.
     Ended,
 }
 
@@ -61,10 +63,16 @@ impl Pair {
 
     /// Compares and changes nothing.
     pub fn compare(&self, key: &Key) -> Result<Compared> {
-        match self.from.find(key)?.record {
+        match self.old(key)? {
             None => Ok(Compared::Ended),
-            Some(old) => Ok(compared(&old, self.to.peek(key)?.as_ref())),
+            Some(old) => Ok(compared(&old, &self.to.find(key)?)),
         }
+    }
+
+    /// What the old store has under this very id: an id that was replaced may have been planted.
+    fn old(&self, key: &Key) -> Result<Option<Record>> {
+        let found = self.from.find(key)?;
+        Ok(found.record.filter(|_| found.moved_to.is_none()))
     }
 
     /// Copies what is missing in the new store or older there. Returns what was found before.
@@ -73,19 +81,20 @@ impl Pair {
     ///
     /// `LockTimeout` while the session is held in the new store.
     pub fn copy(&self, key: &Key) -> Result<Compared> {
-        let Some(old) = self.from.find(key)?.record else { return Ok(Compared::Ended) };
-        let found = compared(&old, self.to.peek(key)?.as_ref());
-        if !matches!(found, Compared::Missing | Compared::Older) {
+        let Some(old) = self.old(key)? else { return Ok(Compared::Ended) };
+        let found = compared(&old, &self.to.find(key)?);
+        if !found.is_behind() {
             return Ok(found);
         }
-        let begun = self.to.begin(key, WAIT_MAX)?;
-        let found = compared(&old, begun.record.as_ref());
+        let Begun { lease, record, absence, moved } = self.to.begin(key, WAIT_MAX)?;
+        let moved_to = moved.then(|| lease.key().clone());
+        let found = compared(&old, &Found { record, moved_to, absence });
         let Some(rest) = Ttl::rest_of(&old.head, self.clock.now()) else {
             return Ok(Compared::Ended);
         };
-        if matches!(found, Compared::Missing | Compared::Older) {
-            begun.lease.commit(&old.payload, rest)?;
-            if self.from.peek(key)?.is_none() {
+        if found.is_behind() {
+            lease.commit(&old.payload, rest)?;
+            if self.old(key)?.is_none() {
                 self.to.destroy(key)?;
                 return Ok(Compared::Ended);
             }
@@ -94,8 +103,21 @@ impl Pair {
     }
 }
 
-fn compared(old: &Record, new: Option<&Record>) -> Compared {
-    let Some(new) = new else { return Compared::Missing };
+impl Compared {
+    fn is_behind(self) -> bool {
+        matches!(self, Compared::Missing | Compared::Older)
+    }
+}
+
+fn compared(old: &Record, found: &Found) -> Compared {
+    if found.moved_to.is_some() {
+        return Compared::Ended;
+    }
+    let Some(new) = &found.record else {
+        // Logged out in the new store, or replaced there.
+        let is_known = found.absence != Absence::Unknown;
+        return if is_known { Compared::Ended } else { Compared::Missing };
+    };
     if new.payload == old.payload && has_life_of(&new.head, &old.head) {
         Compared::Same
     } else if new.head.written < old.head.written {

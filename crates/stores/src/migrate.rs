@@ -140,7 +140,7 @@ impl Store for Migrate {
         let there = found.moved_to.as_ref().unwrap_or(key);
         let old = self.find_old(there, found.absence)?;
         if old.record.is_some() {
-            return Ok(old);
+            return Ok(Found { moved_to: old.moved_to.or(found.moved_to), ..old });
         }
         let there = old.moved_to.filter(|_| !self.old_keeps_digests()).unwrap_or(key.clone());
         let late = self.to.find(&there)?;

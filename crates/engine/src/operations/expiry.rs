@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use sessile_core::{Result, Timestamp};
+use sessile_core::{Limits, Result, Timestamp};
 
 use crate::{memory::*, storage::*};
 
@@ -164,7 +164,11 @@ impl RecordWriter {
             return Ok(Cleaned);
         }
         if state.is_being_destroyed() {
-            self.end_destroy(plane, entry)?;
+            // One try: the request that this one serves must not wait for room.
+            let until = now.plus(Limits::TOMBSTONE_TTL);
+            if let Tombstone::Left(until, _) = self.leave_tombstone(plane, entry, state, until)? {
+                entry.bring_due_forward(plane, until);
+            }
             return Ok(Kept);
         }
         let touched = entry.touched().load(Relaxed);

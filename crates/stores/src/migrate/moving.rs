@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use sessile_core::{Absence, Begun, Error, ErrorKind, Found, Key, Record, Result, Ttl};
+use sessile_core::{Absence, Begun, Error, ErrorKind, Found, Key, Lease, Record, Result, Ttl};
 
 use super::Migrate;
 
@@ -63,8 +63,8 @@ impl Migrate {
         key: &Key,
         left: &dyn Fn() -> Duration,
     ) -> Result<Option<Begun>> {
-        let old = self.from.begin(key, left())?;
-        let Some(record) = old.record.filter(|_| !old.moved) else { return Ok(None) };
+        let Begun { lease: mut old_lease, record, moved, .. } = self.from.begin(key, left())?;
+        let Some(record) = record.filter(|_| !moved) else { return Ok(None) };
         let Some(rest) = Ttl::rest_of(&record.head, self.clock.now()) else { return Ok(None) };
         match begun.lease.commit(&record.payload, rest) {
             Ok(()) => {}
@@ -76,33 +76,48 @@ impl Migrate {
             Err(error) if *error.kind() != ErrorKind::Unsupported => return Err(error),
             _ => {}
         }
-        let mut moved = self.to.begin(key, left()).inspect_err(|_| {
+        let mut moved = self.to.begin(key, left()).inspect_err(|error| {
             // Others hold it by now: it has moved.
-            let _ = self.from.destroy(key);
+            if matches!(error.kind(), ErrorKind::LockTimeout { .. }) {
+                let _ = self.from.destroy(key);
+            }
         })?;
-        let is_ended = self.catch_up(&mut moved, &record, key)?;
-        if is_ended {
+        if self.has_ended(&mut moved, (&mut old_lease, &record), key)? {
             drop(moved);
             self.to.destroy(key)?;
-        } else {
-            self.from.destroy(key)?;
-            if moved.record.is_some() {
-                return Ok(Some(moved));
-            }
+            return Ok(None);
         }
-        Ok(None)
+        // Without a reason the new store has lost it, or it has expired: it is looked up again.
+        if moved.record.is_none() && moved.absence == Absence::Unknown {
+            return Ok(None);
+        }
+        self.from.destroy(key)?;
+        Ok(Some(moved).filter(|moved| moved.record.is_some()))
     }
 
-    /// What was done in the old store without a lock after the record was read: true for a log-out.
-    /// A touch is done again, unless a commit in the new store came later.
-    fn catch_up(&self, moved: &mut Begun, read: &Record, key: &Key) -> Result<bool> {
+    /// Whether the session was logged out, or got another id, in the old store after its record was
+    /// read: a log-out waits for no lock, and a lock in time may have run out. A touch, which takes
+    /// no lock either, is done again, unless a commit in the new store came later.
+    fn has_ended(
+        &self,
+        moved: &mut Begun,
+        (old_lease, read): (&mut Lease, &Record),
+        key: &Key,
+    ) -> Result<bool> {
         let (Some(there), false) = (&moved.record, moved.moved) else { return Ok(false) };
-        let Some(late) = self.from.peek(key)? else { return Ok(true) };
+        let late = self.from.find(key)?;
+        if late.moved_to.is_some() {
+            return Ok(true);
+        }
+        let now = self.clock.now();
+        let Some(late) = late.record else { return Ok(!read.head.expired(now)) };
+        let Some(rest) = Ttl::rest_of(&late.head, now) else { return Ok(false) };
+        match old_lease.touch(rest) {
+            Err(error) if lost_lock(&error) => return Ok(true),
+            touched => touched?,
+        }
         let is_touched = late.head.expires != read.head.expires || late.head.ends != read.head.ends;
-        if is_touched
-            && there.head.version <= 1
-            && let Some(rest) = Ttl::rest_of(&late.head, self.clock.now())
-        {
+        if is_touched && there.head.version <= 1 {
             moved.lease.touch(rest)?;
         }
         Ok(false)

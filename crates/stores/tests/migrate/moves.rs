@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sessile_core::{Absence, Detail, ErrorKind, Ttl};
 use sessile_stores::Context;
+use sessile_stores::copy::{self, Compared};
 
 use crate::setup::support::server;
 use crate::setup::{Pair, WAIT, key, payload_of, ttl};
@@ -182,6 +183,44 @@ fn a_log_out_with_an_id_within_its_grace_ends_the_session_that_has_moved() {
     assert!(is_refused(both.create(&key("a"), b"x", ttl()), "exists"));
     both.destroy(&key("a")).unwrap();
     assert!(both.peek(&key("b")).unwrap().is_none());
+}
+
+/// A page of a listing had the id; then its visitor logged in and got another one. The copy went to
+/// the old id, which may have been planted.
+#[test]
+fn a_copy_of_an_id_that_was_replaced_copies_nothing() {
+    let pair = Pair::new();
+    let [old, new, _] = pair.stores();
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    let mut lease = old.begin(&key("a"), WAIT).unwrap().lease;
+    lease.regenerate(&key("b"), Duration::from_secs(30)).unwrap();
+    lease.commit(b"log-in", ttl()).unwrap();
+    let clock = pair.clock.clone();
+    let copies = copy::Pair { from: old, to: new.clone(), clock };
+    assert_eq!(copies.copy(&key("a")).unwrap(), Compared::Ended);
+    assert!(new.find(&key("a")).unwrap().record.is_none());
+    assert_eq!(copies.copy(&key("b")).unwrap(), Compared::Missing);
+    new.destroy(&key("b")).unwrap();
+    assert_eq!(copies.copy(&key("b")).unwrap(), Compared::Ended, "it was logged out there");
+    assert_eq!(copies.compare(&key("b")).unwrap(), Compared::Ended);
+    assert!(new.find(&key("b")).unwrap().record.is_none());
+}
+
+/// A worker with the URL turned round gave the session a new id, and it moved on under that. A look
+/// with the old id, which may have been planted, has to tell that it leads on.
+#[test]
+fn a_look_with_a_replaced_id_tells_where_it_led() {
+    let pair = Pair::new();
+    let [old, new, there] = pair.stores();
+    new.create(&key("a"), b"1", ttl()).unwrap();
+    let mut lease = new.begin(&key("a"), WAIT).unwrap().lease;
+    lease.regenerate(&key("b"), Duration::from_secs(30)).unwrap();
+    drop(lease);
+    // The other way.
+    new.destroy(&key("b")).unwrap();
+    old.create(&key("b"), b"log-in", ttl()).unwrap();
+    let found = there.find(&key("a")).unwrap();
+    assert!(found.record.is_none() || found.moved_to == Some(key("b")), "{found:?}");
 }
 
 /// The engine tells a digest of the id to which an alias leads.
