@@ -42,15 +42,16 @@ fn pool(socket: &Path, server: &Path) -> JoinHandle<Kept> {
 impl Kept {
     /// The settings that the next client meets.
     fn settings(mut self) -> String {
-        let sql = b"SELECT '<' || current_setting('default_transaction_read_only') || '|' ||
-            current_setting('statement_timeout') || '|' || current_setting('search_path') || '>'\0";
+        let sql =
+            b"SELECT 'settings: ' || current_setting('default_transaction_read_only') || '|' ||
+            current_setting('statement_timeout') || '|' || current_setting('search_path') || '.'\0";
         let length = u32::try_from(4 + sql.len()).unwrap().to_be_bytes();
         self.server.write_all(&[b"Q".as_slice(), &length, sql].concat()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let said = String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned();
             if let Some((settings, _)) =
-                said.split_once('<').and_then(|(_, rest)| rest.split_once('>'))
+                said.split_once("settings: ").and_then(|(_, rest)| rest.split_once('.'))
             {
                 return settings.to_owned();
             }
