@@ -7,7 +7,8 @@ use std::fmt;
 
 use comfy_table::Cell;
 use sessile_core::Durability;
-use sessile_stores::registry::STORES;
+use sessile_stores::StoreEntry;
+use sessile_stores::registry::{self, STORES};
 
 use crate::compare::{Estimate, student};
 use crate::options::Options;
@@ -18,7 +19,7 @@ const WORKERS: usize = 8;
 const SESSIONS: usize = 1_000;
 const ROUNDS: usize = 15;
 const SECONDS: f64 = 0.08;
-/// Probability that the true ratio lies within the interval.
+/// Probability that all true ratios lie within their intervals.
 const CONFIDENCE: f64 = 0.95;
 
 /// All stores of which one is a store by itself; those that are not installed are left out.
@@ -54,19 +55,28 @@ impl FirstAnswer<'_> {
 
     fn sentence(&self) -> Option<String> {
         let kinds = [("embedded", "inside the process"), ("socket", "over a socket")];
-        let parts = kinds.iter().filter_map(|(kind, place)| {
-            let rows = self.ranked(kind);
+        let of_kind = kinds.map(|(kind, place)| (place, self.ranked(kind)));
+        // The fastest is found by a comparison with every other one.
+        let pairs: usize = of_kind.iter().map(|(_, rows)| rows.len().saturating_sub(1)).sum();
+        let parts = of_kind.iter().filter_map(|(place, rows)| {
             let first = rows.first()?;
             let second = rows.iter().find(|row| row.store != first.store)?;
-            Some(format!("{place} {}", ratio(first, second)?))
+            Some(format!("{place} {}", ratio(first, second, pairs)?))
         });
         let parts: Vec<String> = parts.collect();
         (!parts.is_empty()).then(|| format!("Locked requests a second: {}.", parts.join("; ")))
     }
 }
 
-/// `A 1.3 +- 0.1 x B`, from the ratios of rounds; `None` if either failed.
-fn ratio(first: &Row, second: &Row) -> Option<String> {
+/// A name of another system says whose client it is: its vendor has not written it.
+fn name(row: &Row) -> String {
+    let is_of_others = |entry: &StoreEntry| entry.capabilities.server.is_some();
+    let ours = registry::by_name(&row.store).is_some_and(is_of_others);
+    if ours { format!("our store for {}", row.shown_title()) } else { row.shown_title() }
+}
+
+/// `A 1.3 +- 0.1 x B`, from the ratios of rounds, as one of so many pairs; `None` if either failed.
+fn ratio(first: &Row, second: &Row, pairs: usize) -> Option<String> {
     if first.is_bad() || second.is_bad() {
         return None;
     }
@@ -74,10 +84,11 @@ fn ratio(first: &Row, second: &Row) -> Option<String> {
     let ratios: Vec<f64> =
         rounds.map(|(first, second)| first.ops_per_second / second.ops_per_second).collect();
     let found = Estimate::from_values(&ratios)?;
-    let reach = student(f64::midpoint(1.0, CONFIDENCE), found.freedom) * found.error();
+    let reach =
+        student(1.0 - (1.0 - CONFIDENCE) / (2 * pairs) as f64, found.freedom) * found.error();
     let middle = found.mean.exp();
     let half = middle * (reach.exp() - 1.0);
-    let [first, second] = [first, second].map(Row::shown_title);
+    let [first, second] = [first, second].map(name);
     let digits = if half < 0.05 { 2 } else { 1 };
     let interval = format!("{middle:.digits$} +- {half:.digits$} x");
     Some(if found.mean.abs() > reach {
@@ -140,6 +151,26 @@ mod tests {
 
     fn sentence(rows: [Row; 2]) -> Option<String> {
         FirstAnswer(&Report { results: rows.to_vec(), ..Report::default() }).sentence()
+    }
+
+    /// "redis 2.1 x memcached" read as a figure of these servers with any client.
+    #[test]
+    fn a_store_over_the_server_of_another_is_called_ours() {
+        let over = |store, rate| Row { kind: "socket".into(), ..row(store, [rate; 5]) };
+        let said = sentence([over("redis", 100.0), over("memcached", 200.0)]).unwrap();
+        assert!(
+            said.contains("our store for memcached 2.00 +- 0.00 x our store for redis"),
+            "{said}"
+        );
+    }
+
+    /// Of twenty pairs of equals one was apart by chance.
+    #[test]
+    fn the_more_pairs_the_wider_the_interval() {
+        let one = row("one", [100.0, 101.0, 99.0, 102.0, 98.0]);
+        let other = row("other", [97.0, 98.5, 97.0, 97.0, 96.0]);
+        let apart = |pairs| !ratio(&one, &other, pairs).unwrap().contains("cannot be told apart");
+        assert_eq!([apart(1), apart(20)], [true, false]);
     }
 
     #[test]

@@ -4,8 +4,11 @@
 //! copied.
 
 use maud::{Markup, html};
+use sessile_bench::report::LatencyUs;
+use sessile_bench::statistics::is_told;
 
 use crate::ids::ElementIds;
+use crate::number::figure;
 
 #[derive(Clone, Debug)]
 pub(crate) enum TableCell {
@@ -118,6 +121,16 @@ impl TableCell {
             || among_figures && matches!(self, TableCell::Bad(_));
         figure.then_some("n")
     }
+}
+
+/// A percentile; empty where too few samples lie beyond it.
+pub(crate) fn percentile(value: f64, quantile: f64, samples: u64) -> TableCell {
+    if is_told(quantile, samples) { right(figure(value)) } else { TableCell::Empty }
+}
+
+pub(crate) fn percentiles(latency: LatencyUs, samples: u64) -> [TableCell; 3] {
+    [(latency.p50, 0.5), (latency.p99, 0.99), (latency.p999, 0.999)]
+        .map(|(us, quantile)| percentile(us, quantile, samples))
 }
 
 pub(crate) fn text(text: impl ToString) -> TableCell {

@@ -36,7 +36,7 @@ fn the_first_sentence_says_its_tier_and_needs_a_measured_cycle() {
     let lead = |page: &str| page.split_once("<nav").unwrap().0.to_owned();
     let measured = lead(&page(&small()));
     assert!(
-        measured.contains(", many bots, in tier none, which promises that nothing"),
+        measured.contains(", many bots, in tier none, which promises nothing about a power cut"),
         "{measured}"
     );
     let none = "no verdict for Shopware, Magento on one host, Magento on three hosts, in tier 1s, \

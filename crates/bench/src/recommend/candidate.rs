@@ -182,14 +182,19 @@ pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Op
     (candidates, question)
 }
 
-/// The weakest tier that is offered and serves the site. Nobody runs a database without syncs, in a
-/// server or in the process: what is on a disk and can sync once a second.
+/// The weakest tier that is offered and serves the site. Shared memory has only `none`. Nobody runs
+/// a database without syncs, in a server or in the process: what is on a disk and can sync once a
+/// second.
 fn tier(capabilities: &Capabilities, medium: StorageMedium, site: &Site) -> Option<Durability> {
+    let offered: &[Durability] = match medium {
+        StorageMedium::SharedMemory => &[Durability::None],
+        _ => capabilities.durability,
+    };
     let is_database = matches!(medium, StorageMedium::Disk | StorageMedium::ServerDisk)
         && capabilities.durability.contains(&Durability::Second);
     let needed = if is_database { Durability::Second } else { Durability::None };
     let serves = |tier: &Durability| *tier >= needed.max(site.durability);
-    capabilities.durability.iter().copied().filter(serves).min()
+    offered.iter().copied().filter(serves).min()
 }
 
 fn medium(url: &str, capabilities: &Capabilities) -> StorageMedium {

@@ -23,6 +23,7 @@ pub use self::candidate::{Candidate, Conditions, SpaceBasis, StorageMedium};
 pub use self::large::{AcceptedBy, LargePayloads, LostPayload, RefusedPayload};
 pub use self::measured::{MeasuredFigures, MeasuredSpace, Restarts, SlowSweep};
 pub use self::paced::MissedRate;
+pub use self::practices::{handler_of_row, handlers_without_row};
 pub use self::rules::{RULES, Rule, RuleEffect};
 pub use self::show::table;
 pub use self::site::{Site, SiteKind, site_kinds};

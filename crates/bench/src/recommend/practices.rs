@@ -70,7 +70,7 @@ pub(super) const PRACTICES: &[Practice] = &[
     Practice {
         store: "pdo-mysql",
         variant: "default",
-        setting: "the database handler of Drupal, Symfony or Django",
+        setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
         row: "mysql-transaction",
         variant_in_php: "default",
         system: System::Of("mysql"),
@@ -78,12 +78,23 @@ pub(super) const PRACTICES: &[Practice] = &[
     Practice {
         store: "pdo-postgres",
         variant: "default",
-        setting: "the database handler of Drupal, Symfony or Django",
+        setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
         row: "postgres-transaction",
         variant_in_php: "default",
         system: System::Of("postgres"),
     },
 ];
+
+/// The handler that a reference row stands for, by the name of the row.
+pub fn handler_of_row(row: &str) -> Option<String> {
+    let practice = PRACTICES.iter().find(|it| !row.is_empty() && it.row == row)?;
+    Some(crate::naming::title(practice.store, practice.variant))
+}
+
+/// Handlers that live inside PHP only and have no reference row.
+pub fn handlers_without_row() -> impl Iterator<Item = &'static str> {
+    PRACTICES.iter().filter(|it| it.row.is_empty()).map(|it| it.store)
+}
 
 impl Practice {
     pub(super) fn capabilities(&self) -> Option<Capabilities> {

@@ -2,7 +2,7 @@
 //!
 //! A rule says why it fires for a site and a candidate, or nothing. Candidates that are fast enough
 //! and lose nothing that the site must keep remain; then objections count, an installation among
-//! them; then speed. Advantages decide only between candidates that results do not tell apart.
+//! them; then speed. Advantages are told; they decide only where no speed was measured.
 
 use serde::Serialize;
 use sessile_core::{Durability, Expiry, Limits, SessionsBound, Waiting};
@@ -12,7 +12,7 @@ use super::measured::{Restarts, SlowSweep};
 use super::paced::MissedRate;
 use super::site::Site;
 use super::size;
-use super::thresholds::{BOTS_MANY, FELT, LOAD_MAX, MEMORY_PART, MEMORY_UNKNOWN};
+use super::thresholds::{BOTS_MANY, FELT, LOAD_MAX, MEMORY_PART, MEMORY_UNKNOWN, SESSIONS_ALIKE};
 use crate::reference::AfterDeath;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -22,7 +22,7 @@ pub enum RuleEffect {
     Excludes,
     /// It comes after all without an objection.
     Against,
-    /// It comes before equally good ones.
+    /// It comes before others of which no speed was measured, either.
     For,
     /// Worth knowing.
     Note,
@@ -145,9 +145,12 @@ pub const RULES: &[Rule] = &[
             .then(|| format!("the sessions take {:.1} GiB of memory{of}", gib(bytes)))
     }),
     rule("in-use", RuleEffect::For, |site, it| {
-        let is_there = it.capabilities.server.is_none_or(|server| is_installed(site, server));
-        let why = "applications have it, and somebody looks after it already: stay with it";
-        (it.in_use && is_there).then(|| why.to_owned())
+        let why = match it.capabilities.server {
+            Some(server) if !is_installed(site, server) => return None,
+            Some(server) => format!("applications have a handler for it, and {server} is there"),
+            None => "applications have it: nothing is to be installed".to_owned(),
+        };
+        it.in_use.then_some(why)
     }),
     rule("no-server", RuleEffect::For, |site, it| {
         let why = "no server besides the application";
@@ -163,8 +166,10 @@ pub const RULES: &[Rule] = &[
     }),
     rule("in-memory", RuleEffect::For, |_, it| {
         let why = "no disk is in the way";
-        matches!(it.medium, StorageMedium::SharedMemory | StorageMedium::Memory)
-            .then(|| why.to_owned())
+        // In a stronger tier a server in memory writes a log.
+        let writes_nothing = it.tier == Some(Durability::None)
+            && matches!(it.medium, StorageMedium::SharedMemory | StorageMedium::Memory);
+        writes_nothing.then(|| why.to_owned())
     }),
     rule("stronger-tier", RuleEffect::Note, |site, it| {
         let tier = it.tier.filter(|tier| *tier > site.durability)?.name();
@@ -190,8 +195,13 @@ pub const RULES: &[Rule] = &[
         };
         (it.capabilities.expiry == Expiry::Sweep).then(|| why.to_owned())
     }),
-    rule("sweeps-are-short", RuleEffect::Note, |_, it| {
-        let SlowSweep { p90_us, sessions } = it.measured.sweep.filter(|sweep| !is_felt(sweep))?;
+    rule("sweeps-are-short", RuleEffect::Note, |site, it| {
+        // A sweep among few sessions does not say how long one among many takes.
+        let is_alike = |sweep: &SlowSweep| {
+            sweep.sessions.saturating_mul(SESSIONS_ALIKE.value) >= site.sessions
+        };
+        let is_short = |sweep: &SlowSweep| !is_felt(sweep) && is_alike(sweep);
+        let SlowSweep { p90_us, sessions } = it.measured.sweep.filter(is_short)?;
         let (ms, sessions) = (p90_us / 1_000.0, whole(sessions as f64));
         Some(format!(
             "with {sessions} sessions requests that sweep were a second mode that nobody feels: a \
@@ -256,9 +266,10 @@ fn too_slow(site: &Site, it: &Candidate) -> Option<String> {
     ))
 }
 
-/// Whether it keeps sessions over a restart even where it promises nothing.
+/// Whether it keeps sessions over a restart, of the host included, even where it promises nothing.
 fn survives_restarts(it: &Candidate) -> bool {
     it.capabilities.persistent_from == Some(Durability::None)
+        && it.medium != StorageMedium::SharedMemory
 }
 
 pub(super) fn whole(value: f64) -> String {

@@ -108,12 +108,14 @@ pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind>
         ),
         kind(
             "Shopware",
-            "one web server; a page asks for parts of itself; a restart must not empty carts",
+            "one web server; a page asks for parts of itself; neither a restart nor a power cut \
+             may empty carts",
             busy(&base, 20_000, 50.0, 2.0),
         ),
         kind(
             "Magento on one host",
-            "a page asks for the parts of its visitor; a restart must not empty carts",
+            "a page asks for the parts of its visitor; neither a restart nor a power cut may empty \
+             carts",
             busy(&base, 100_000, 100.0, 3.0),
         ),
         kind(

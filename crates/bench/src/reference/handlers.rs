@@ -9,7 +9,6 @@ use sessile_core::{Error, ErrorKind, Holder, Result};
 use crate::defaults::WAIT_MAX;
 use crate::worker::protocol::OpenRequest;
 
-const POLL: Duration = Duration::from_millis(20);
 /// Lifetime of a lock, unless an experiment needs it shorter.
 pub(super) const LOCK: Duration = Duration::from_secs(60);
 
@@ -30,14 +29,18 @@ pub(super) fn expiry_seconds(ttl: Duration) -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| (now + ttl).as_secs())
 }
 
-pub(super) fn wait_for_lock(mut attempt: impl FnMut() -> Result<bool>) -> Result<()> {
+/// Tries again every `poll`, which each handler has of its own.
+pub(super) fn wait_for_lock(
+    poll: Duration,
+    mut attempt: impl FnMut() -> Result<bool>,
+) -> Result<()> {
     let start = Instant::now();
     while !attempt()? {
         let waited = start.elapsed();
         if waited > WAIT_MAX {
             return Err(lock_timeout(waited));
         }
-        std::thread::sleep(POLL);
+        std::thread::sleep(poll);
     }
     Ok(())
 }
@@ -62,6 +65,19 @@ pub(super) fn check_one_row(rows: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All rows had the shortest poll of any handler.
+    #[test]
+    fn a_lock_is_tried_again_after_the_poll_of_its_row() {
+        let poll = Duration::from_millis(30);
+        let (start, mut tries) = (Instant::now(), 0);
+        wait_for_lock(poll, || {
+            tries += 1;
+            Ok(tries == 3)
+        })
+        .unwrap();
+        assert!(start.elapsed() >= 2 * poll);
+    }
     use crate::reference::tests::Place;
 
     /// A touch once succeeded without a row: no sample reads the effect of a touch.

@@ -1,11 +1,10 @@
 //! Sessions in memcached by plain commands, in four round trips and in two.
 //!
-//! `memcached-four-trips` is how today's session handlers lock: `add` for the lock, tried again
-//! every 20 ms; `get`; `set`; `delete`, over one connection to the same kind of private server.
-//! PHP's memcached extension retries after 150 ms by default; 20 ms is the shortest fixed poll of
-//! such handlers, and kinder to this row. Like that extension it deletes the lock without checking
-//! its owner, which costs nothing. `memcached-two-trips` sends the first two in one write, and the
-//! last two. Plain commands over a plain socket without allocation: no client is faster.
+//! `memcached-four-trips` is how PHP's memcached extension locks: `add` for the lock, tried again
+//! every 150 ms; `get`; `set`; `delete`, over one connection to the same kind of private server.
+//! Like that extension it deletes the lock without checking its owner, which costs nothing.
+//! `memcached-two-trips` sends the first two in one write, and the last two. Plain commands over a
+//! plain socket without allocation: no client is faster.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -34,6 +33,11 @@ pub(super) const TWO_TRIPS: Reference = Reference {
     open: |place, opening| open(place, opening, true),
     ..FOUR_TRIPS
 };
+
+/// The default of `memcached.sess_lock_wait_min` and `_max` (php_memcached.c, version 3).
+const POLL_OF_HANDLER: Duration = Duration::from_millis(150);
+/// The row of two trips stands for no handler: the shortest poll of any, that of phpredis.
+const POLL_OF_PAIR: Duration = Duration::from_millis(20);
 
 struct MemcachedTrips {
     pipelined: bool,
@@ -201,8 +205,9 @@ impl Contender for MemcachedTrips {
         let (record, lock) = self.keys.get(session).ok_or_else(unprepared)?;
         let (line, out, lock_s, pipelined) =
             (&mut self.line, &mut self.out, self.lock_s, self.pipelined);
+        let poll = if pipelined { POLL_OF_PAIR } else { POLL_OF_HANDLER };
         let mut there = false;
-        wait_for_lock(|| {
+        wait_for_lock(poll, || {
             line.queue(format_args!("add {lock} 0 {lock_s} 1"), Some(b"1"))?;
             if pipelined {
                 line.queue(format_args!("get {record}"), None)?;

@@ -23,6 +23,9 @@ const IN_REDIS: Reference = Reference {
     after_death: AfterDeath::Lapses,
     ..Reference::shared(|place, opening| open(place, opening, Locking::FourTrips))
 };
+/// The default of phpredis, `redis.session.lock_wait_time = 20000`, in microseconds.
+const POLL: Duration = Duration::from_millis(20);
+
 pub(super) const FOUR_TRIPS: Reference = Reference {
     name: "redis-four-trips",
     sentence: "Redis as today's handlers use it: lock, read, write and unlock in four round trips",
@@ -168,7 +171,7 @@ impl Contender for RedisTrips {
         both.add_command(set.clone()).add_command(get(record));
         let (locking, connection) = (self.locking, &mut self.connection);
         let mut out = None;
-        wait_for_lock(|| {
+        wait_for_lock(POLL, || {
             let answer: Value = match locking {
                 Locking::TwoTrips => {
                     let answers: (Value, Option<Vec<u8>>) =

@@ -17,6 +17,8 @@ pub(crate) mod visitors;
 pub(crate) mod warnings;
 
 use serde::{Deserialize, Serialize};
+use sessile_core::SessionsBound;
+use sessile_stores::{StoreEntry, registry};
 
 pub(crate) use self::comparability::comparability_notes;
 pub use self::faults::{DurabilityPromise, Faults};
@@ -286,6 +288,21 @@ impl Row {
     pub fn is_bad(&self) -> bool {
         let unlocked = || reference::by_name(&self.store).is_some_and(|it| it.unlocked);
         self.failed.is_some() || self.errors + self.misses > 0 || self.lost > 0 && !unlocked()
+    }
+
+    /// Bytes of a session as a multiple of its payload. `None` where they are no space of sessions:
+    /// not weighed, or of a server with a disk, of which only the growth of its memory is known.
+    pub fn times_payload(&self) -> Option<f64> {
+        let of_server = reference::by_name(&self.store).and_then(|it| it.server);
+        let is_own = |entry: &&StoreEntry| {
+            entry.name == self.store
+                || of_server.is_some_and(|server| entry.capabilities.server == Some(server))
+        };
+        let keeps_on_disk = registry::STORES.iter().find(is_own).is_some_and(|entry| {
+            matches!(entry.capabilities.sessions_bounded_by, SessionsBound::ServerDisk)
+        });
+        (self.bytes_per_session > 0 && !keeps_on_disk)
+            .then(|| self.bytes_per_session as f64 / self.payload_bytes.max(1) as f64)
     }
 
     pub(crate) fn is_reference(&self) -> bool {

@@ -33,7 +33,7 @@ fn of_tier(f: &mut fmt::Formatter<'_>, tier: &str, rows: &[&Row]) -> fmt::Result
             payload(row),
             grouped(row.sessions as f64),
             grouped(row.bytes_per_session as f64),
-            three_digits(row.bytes_per_session as f64 / row.payload_bytes.max(1) as f64),
+            row.times_payload().map_or("-".to_owned(), three_digits),
         ];
         if let Some(memory) = row.memory {
             cells.push(row.workers.to_string());
@@ -61,6 +61,9 @@ fn of_tier(f: &mut fmt::Formatter<'_>, tier: &str, rows: &[&Row]) -> fmt::Result
         "Space at the end of the run, tier {tier}: files and shared memory, or growth of the \
          process"
     );
+    if rows.iter().any(|row| row.times_payload().is_none()) {
+        heading.push_str("\n-: a server with a disk, of which only the memory is weighed");
+    }
     if with_memory {
         heading.push_str(
             "\nMemory of the workers in MiB, all of a row together; `before`: resident when \

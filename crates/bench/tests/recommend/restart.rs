@@ -97,3 +97,22 @@ fn phps_files_are_left_to_sites_that_may_lose_what_a_power_cut_takes_and_kills_s
     let apcu = rules(apcu, RuleEffect::Excludes);
     assert_eq!(apcu, [RULE, "promises-too-little"], "a restart of PHP empties it");
 }
+
+/// Redis with a log on the disk was said to have no disk in the way.
+#[test]
+fn no_disk_is_in_the_way_only_in_the_tier_none() {
+    let loose = |tier| Site { restart_may_log_out: true, ..all_installed_at(tier) };
+    let said = |tier| why(&recommend(&loose(tier), &[]), "redis", "in-memory").is_some();
+    assert_eq!([said(Durability::None), said(Durability::Second)], [true, false]);
+}
+
+/// The engine in shared memory was judged by rows of tier `1s` that no run can have.
+#[test]
+fn shared_memory_is_of_tier_none_whatever_its_store_can_do_on_a_disk() {
+    let site = Site { restart_may_log_out: true, ..all_installed_at(Durability::Second) };
+    let recommendation = recommend(&site, &[results(usual())]);
+    let excludes = |title| rules(named(&recommendation, title), RuleEffect::Excludes);
+    assert_eq!(excludes("sessile"), ["promises-too-little"], "{recommendation}");
+    assert_eq!(excludes("files#shm"), ["promises-too-little"], "{recommendation}");
+    assert!(excludes("sessile#disk").is_empty());
+}

@@ -36,11 +36,13 @@ fn a_sweep_that_is_felt_speaks_against_a_store_from_the_number_of_sessions_on_th
         assert!(said.contains("with 50 000 sessions") && said.contains("2000 ms"), "{said}");
     }
     assert_eq!(felt(10_000_000, vec![few.clone()]), None, "what was not measured is not told");
-    let short = recommend(
-        &Site { sessions: 1_000, ..all_installed() },
-        &[results(usual()), results(vec![few])],
-    );
-    let said = why(&short, "sqlite", "sweeps-are-short").unwrap();
+    let short = |sessions| {
+        let site = Site { sessions, ..all_installed() };
+        let all = [results(usual()), results(vec![few.clone()])];
+        why(&recommend(&site, &all), "sqlite", "sweeps-are-short")
+    };
+    let said = short(4_000).unwrap();
+    assert_eq!(short(4_001), None, "a sweep of a shop was called short by one of a blog");
     assert!(
         said.contains("with 1 000 sessions") && said.contains("4.0 ms"),
         "it is told all the same: {said}"

@@ -3,15 +3,16 @@
 use std::cmp::Ordering;
 
 use maud::{Markup, html};
-use sessile_bench::report::Row;
+use sessile_bench::report::{Row, Waits};
+use sessile_bench::statistics::is_told;
 
 use super::{conditions, not_run, went_wrong};
 use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::number::{count, figure};
+use crate::number::count;
 use crate::runs::{ExperimentRows, PageReports, fault, marked};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::table::{HtmlTable, TableCell, percentile, right, text};
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("contention", |_| true);
@@ -46,14 +47,18 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError
                 None => BarLength::Value { median: us, low: us, high: us, fault: fault(row) },
             },
         };
-        vec![bar(0, "median", waits.taken_p50), bar(1, "p99", waits.taken_p99)]
+        let mut bars = vec![bar(0, "median", waits.taken_p50)];
+        if is_told(0.99, waits.taken) {
+            bars.push(bar(1, "p99", waits.taken_p99));
+        }
+        bars
     };
     let chart = Bars {
         words: ChartText {
             title: format!("Waits of the requests that found the session taken{}", run.tier_suffix),
             description:
-                "Two bars for each contender, its median and its 99th percentile; its values are \
-                 in the table below."
+                "Two bars for each contender, its median and its 99th percentile, which is left \
+                 out where too few requests waited; its values are in the table below."
                     .to_owned(),
         },
         unit: "microseconds".to_owned(),
@@ -102,8 +107,8 @@ fn table(run: &ExperimentRows<'_>) -> HtmlTable {
     let mut table = HtmlTable::new(caption, &columns);
     for row in &run.rows {
         let waits = row.waits;
-        let waited = |of: fn(sessile_bench::report::Waits) -> f64| {
-            waits.map_or(TableCell::Empty, |waits| right(figure(of(waits))))
+        let waited = |quantile, of: fn(Waits) -> f64| {
+            waits.map_or(TableCell::Empty, |waits| percentile(of(waits), quantile, waits.taken))
         };
         let mut cells = vec![text(row.shown_title()), text(&row.op), right(row.workers)];
         cells.push(if row.failed.is_some() {
@@ -117,7 +122,7 @@ fn table(run: &ExperimentRows<'_>) -> HtmlTable {
         cells.push(waits.map_or(TableCell::Empty, |waits| {
             right(format!("{} of {}", count(waits.taken as f64), count(waits.begins as f64)))
         }));
-        cells.extend([waited(|waits| waits.taken_p50), waited(|waits| waits.taken_p99)]);
+        cells.extend([waited(0.5, |waits| waits.taken_p50), waited(0.99, |waits| waits.taken_p99)]);
         let lost = count(row.lost as f64);
         cells.push(if row.is_bad() && row.lost > 0 { TableCell::Bad(lost) } else { right(lost) });
         cells.push(went_wrong(row));

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use sessile_bench::report::{Buckets, Modes, Row};
+use sessile_bench::statistics::is_told;
 
 use super::{conditions, not_run, went_wrong};
 use crate::DrawError;
@@ -166,12 +167,13 @@ fn table(run: &ExperimentRows<'_>) -> HtmlTable {
             cells.extend((0..6).map(|_| TableCell::Empty));
         } else {
             let latency = row.latency_us;
-            // A percentile of fewer calls would be the longest of them, and one that calls have
-            // which do nothing is the machine's.
-            let known = [(latency.p50, 1, 0.0), (latency.p99, 100, floor.p99)];
-            let slow = [(latency.p999, 1_000, floor.p999), (latency.max, 1, 0.0)];
-            cells.extend(known.into_iter().chain(slow).map(|(us, calls, floor)| {
-                match (row.operations >= calls, us <= floor && row.store != "null") {
+            // A percentile that calls have which do nothing is the machine's.
+            let known = [(latency.p50, 0.5, 0.0), (latency.p99, 0.99, floor.p99)];
+            let slow = [(latency.p999, 0.999, floor.p999), (latency.max, 0.0, 0.0)];
+            cells.extend(known.into_iter().chain(slow).map(|(us, quantile, floor)| {
+                // Any number of calls has a longest.
+                let is_known = quantile == 0.0 || is_told(quantile, row.operations);
+                match (is_known, us <= floor && row.store != "null") {
                     (false, _) => text("too few calls"),
                     (true, true) => text(format!("{}, as null", figure(us))),
                     (true, false) => right(figure(us)),

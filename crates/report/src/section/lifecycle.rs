@@ -13,7 +13,12 @@ use crate::chart::{Axis, ChartText, Curve, Curves};
 use crate::ids::ElementIds;
 use crate::number::{count, figure, short};
 use crate::runs::{ExperimentRows, PageReports, complaint, fault, titles};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::table::{HtmlTable, TableCell, percentile, right, text};
+
+/// The kernel counts the processor time of other processes in these.
+const TICK_US: f64 = 10_000.0;
+/// Fewer say little: each process is off by up to one of them.
+const TICKS_MIN: f64 = 20.0;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("lifecycle", |_| true);
@@ -237,9 +242,17 @@ fn cost(row: &Row) -> Vec<TableCell> {
     };
     let (latency, cpu) = (row.latency_us, row.cpu_us_per_op);
     let failed = web.failed_requests.max(web.not_2xx);
-    let mut cells: Vec<TableCell> =
-        [latency.p50, latency.p99, latency.max].map(|us| right(figure(us / 1e3))).into();
-    cells.push(right(figure(web.cpu_us_per_op)));
+    // Percentiles are those of the median round.
+    let of_a_round = row.operations / row.rounds as u64;
+    let mut cells: Vec<TableCell> = [(latency.p50, 0.5), (latency.p99, 0.99)]
+        .map(|(us, quantile)| percentile(us / 1e3, quantile, of_a_round))
+        .into();
+    cells.push(right(figure(latency.max / 1e3)));
+    cells.push(if web.cpu_us_per_op * (row.operations as f64) < TICKS_MIN * TICK_US {
+        text("too short")
+    } else {
+        right(figure(web.cpu_us_per_op))
+    });
     cells.push(match (row.kind.as_str(), cpu.of_server()) {
         ("socket", Some(server)) => right(figure(server)),
         ("socket", None) => text("not measured"),

@@ -4,10 +4,12 @@
 //! other was measured.
 
 use maud::{Markup, html};
+use sessile_bench::recommend::handler_of_row;
 use sessile_bench::report::Row;
+use sessile_bench::statistics::is_told;
 use sessile_core::Durability;
 
-use super::throughput::length;
+use super::throughput::{in_order, length};
 use super::verdict;
 use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, ChartText};
@@ -33,6 +35,16 @@ fn closed<'a>(runs: &PageReports<'a>, tier: Durability) -> Option<ExperimentRows
     Some(run)
 }
 
+/// Of a row that does what a handler does: that handler, with the row in brackets. `None` for
+/// other yardsticks.
+fn name(row: &Row) -> Option<String> {
+    let title = row.shown_title();
+    match handler_of_row(&row.store) {
+        Some(handler) => Some(format!("{handler} ({title})")),
+        None => (!marked(&title).ends_with('*')).then_some(title),
+    }
+}
+
 fn chart(
     run: &ExperimentRows<'_>,
     tier: Durability,
@@ -40,25 +52,30 @@ fn chart(
 ) -> Result<Markup, DrawError> {
     let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
     let mut rows: Vec<&Row> = run.rows.iter().copied().filter(|row| row.workers == most).collect();
-    rows.retain(|row| !marked(&row.shown_title()).ends_with('*'));
+    rows.retain(|row| name(row).is_some());
+    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
     rows.sort_by(|a, b| b.ops_per_second.median.total_cmp(&a.ops_per_second.median));
     let slowest = |row: &Row| match &row.failed {
-        Some(_) => String::new(),
-        None => time(row.latency_us.p999),
+        None if is_told(0.999, row.operations) => time(row.latency_us.p999),
+        _ => String::new(),
     };
     let bars = rows.iter().map(|row| BarRow {
-        name: row.shown_title(),
+        name: name(row).unwrap_or_default(),
         bars: vec![Bar { series: 0, name: slowest(row), length: length(row) }],
     });
-    let figure = |row: &&Row| match &row.failed {
-        Some(_) => format!("{} failed", row.shown_title()),
-        None => format!("{} {:.0}", row.shown_title(), row.ops_per_second.median),
+    let figure = |row: &&Row| match (name(row).unwrap_or_default(), &row.failed) {
+        (name, Some(_)) => format!("{name} failed"),
+        (name, None) => format!("{name} {:.0}", row.ops_per_second.median),
     };
     let said: Vec<String> = rows.iter().map(figure).collect();
     let chart = Bars {
         words: ChartText {
             title: format!("Locked requests a second of each store, tier {}", tier.name()),
-            description: format!("A bar for each store, the fastest first: {}.", said.join("; ")),
+            description: format!(
+                "A bar for each store{}: {}.",
+                in_order(rounds, "store"),
+                said.join("; ")
+            ),
         },
         unit: "locked requests a second".to_owned(),
         series: "p99.9".to_owned(),
@@ -70,9 +87,11 @@ fn chart(
                 (chart.draw(ids)?)
                 figcaption {
                     "Each request takes the lock, reads, changes and saves a session; "
-                    (with_noun(most, "worker")) " at a time; what survives a power cut: "
+                    (with_noun(most, "worker")) " at a time; tier " (tier.name()) " promises "
                     (verdict::in_words(tier)) ". "
                     "One request in a thousand takes longer than p99.9. "
+                    "A name before brackets is a handler that sites have, judged by the row in "
+                    "the brackets, which does the same. "
                     "Stores behind a socket do more than those inside the process."
                 }
             }

@@ -2,14 +2,15 @@
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
+use sessile_bench::statistics::is_told;
 
 use super::{KINDS, conditions, not_run, went_wrong, wrong_ones};
 use crate::DrawError;
 use crate::chart::{Axis, ChartText, Curve, Curves};
 use crate::ids::ElementIds;
-use crate::number::{count, figure, time};
+use crate::number::{count, time};
 use crate::runs::{ExperimentRows, PageReports, tiers, titles};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::table::{HtmlTable, TableCell, percentile, right, text};
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut paced = runs.by_tier("cycle", |report| report.settings.rate.is_some());
@@ -51,7 +52,8 @@ fn table(run: &ExperimentRows<'_>, rate: f64) -> HtmlTable {
             } else {
                 right(count(done))
             });
-            cells.extend([latency.p99, latency.p999].map(|us| right(figure(us))));
+            let slow = [(latency.p99, 0.99), (latency.p999, 0.999)];
+            cells.extend(slow.map(|(us, quantile)| percentile(us, quantile, row.operations)));
         }
         cells.push(went_wrong(row));
         table.row(cells);
@@ -87,7 +89,8 @@ fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Result<M
             };
             figures.push(html! {
                 h3 { (place) ", by the rate of requests" (beside) }
-                figure { (curves(&points, &format!("{place}{beside}")).draw(ids)?) }
+                @let curves = curves(&points, &format!("{place}{beside}"));
+                @if !curves.curves.is_empty() { figure { (curves.draw(ids)?) } }
                 (wrong_ones(&rows, &due))
             });
         }
@@ -95,12 +98,16 @@ fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Result<M
     Ok(html! { @for figure in figures { (figure) } })
 }
 
+fn has_p99(row: &Row) -> bool {
+    row.failed.is_none() && is_told(0.99, row.operations)
+}
+
 fn curves(points: &[(f64, &ExperimentRows<'_>, &Row)], place: &str) -> Curves {
     let titles = titles(&points.iter().map(|(.., row)| *row).collect::<Vec<&Row>>());
     let curve = |name: String| {
         let own = || points.iter().filter(|(.., row)| row.shown_title() == name);
         let number = own().next().map_or(0, |(_, run, row)| run.number(row));
-        let sound = own().filter(|(.., row)| row.failed.is_none());
+        let sound = own().filter(|(.., row)| has_p99(row));
         let wrong = own().filter(|(.., row)| row.is_bad()).map(|(due, ..)| *due).collect();
         Curve {
             number,
@@ -109,6 +116,7 @@ fn curves(points: &[(f64, &ExperimentRows<'_>, &Row)], place: &str) -> Curves {
             name,
         }
     };
+    let is_drawn = |curve: &Curve| !curve.values.is_empty() || !curve.wrong.is_empty();
     let rates: Vec<f64> = points.iter().map(|(due, ..)| *due).collect();
     Curves {
         words: ChartText {
@@ -119,12 +127,9 @@ fn curves(points: &[(f64, &ExperimentRows<'_>, &Row)], place: &str) -> Curves {
         x: Axis::fitting("requests due a second, of all workers", &rates),
         y: Axis::logarithmic(
             "p99 from when a request was due",
-            points
-                .iter()
-                .filter(|(.., row)| row.failed.is_none())
-                .map(|(.., row)| row.latency_us.p99),
+            points.iter().filter(|(.., row)| has_p99(row)).map(|(.., row)| row.latency_us.p99),
             time,
         ),
-        curves: titles.into_iter().map(curve).collect(),
+        curves: titles.into_iter().map(curve).filter(is_drawn).collect(),
     }
 }

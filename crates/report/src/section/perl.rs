@@ -6,9 +6,9 @@ use sessile_bench::report::Row;
 
 use super::{KINDS, conditions, not_run, went_wrong};
 use crate::ids::ElementIds;
-use crate::number::{count, figure, short};
+use crate::number::{count, short};
 use crate::runs::{ExperimentRows, PageReports, titles};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::table::{HtmlTable, TableCell, percentiles, right, text};
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let measured = runs.by_tier("perl", |_| true);
@@ -64,10 +64,10 @@ fn times(run: &ExperimentRows<'_>, kind: &str, place: &str) -> HtmlTable {
             cells.push(TableCell::Bad("failed".to_owned()));
             cells.extend([TableCell::Empty, TableCell::Empty, TableCell::Empty, TableCell::Empty]);
         } else {
-            let (rate, latency) = (row.ops_per_second, row.latency_us);
+            let rate = row.ops_per_second;
             cells.push(right(count(rate.median)));
             cells.push(right(format!("{}..{}", short(rate.low), short(rate.high))));
-            cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
+            cells.extend(percentiles(row.latency_us, row.operations));
         }
         cells.push(went_wrong(row));
         table.row(cells);

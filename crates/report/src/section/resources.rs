@@ -19,7 +19,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
         p {
             "Processor time of the workers contains the harness; that of a server is its own "
             "process. Space is all files and shared memory of a store, or by how "
-            "much its process has grown."
+            "much its process has grown. Of a server that keeps sessions on its disk this is "
+            "memory and not their space, so that it is no multiple of the payload."
         }
         @match table {
             Some(table) => { (table.folded(ids)) }
@@ -71,7 +72,7 @@ fn costs(row: &Row) -> [TableCell; 4] {
     let [each, times] = if row.bytes_per_session == 0 {
         [text("not known"), EMPTY]
     } else {
-        [right(count(bytes)), right(figure(bytes / row.payload_bytes.max(1) as f64))]
+        [right(count(bytes)), row.times_payload().map_or(EMPTY, |times| right(figure(times)))]
     };
     [right(figure(cpu.client)), server, each, times]
 }

@@ -8,9 +8,9 @@ use super::{KINDS, conditions, interval, not_run, published};
 use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::number::{count, figure};
+use crate::number::count;
 use crate::runs::{ExperimentRows, MARK, PageReports, fault, marked, titles};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::table::{HtmlTable, TableCell, percentiles, right, text};
 
 /// `cycle` in a closed loop.
 pub(super) fn cycle(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
@@ -125,9 +125,9 @@ fn figure_of(
         words: ChartText {
             title: format!("{what} a second, {place}"),
             description: format!(
-                "A bar for each contender and {}, the fastest contender first; its values are in \
-                 the table below.",
-                if ops.len() == 1 { "number of workers" } else { "operation" }
+                "A bar for each contender and {}{}; its values are in the table below.",
+                if ops.len() == 1 { "number of workers" } else { "operation" },
+                in_order(rounds, "contender")
             ),
         },
         unit: format!("{} a second", small(&what)),
@@ -140,6 +140,11 @@ fn figure_of(
             figcaption { (interval(run.report, rounds)) " Further to the right is better. " (MARK) }
         }
     })
+}
+
+/// One round ranks nothing, though its bars are sorted.
+pub(super) fn in_order(rounds: usize, what: &str) -> String {
+    if rounds > 1 { format!(", the fastest {what} first") } else { String::new() }
 }
 
 fn noun(ops: &[String]) -> String {
@@ -197,8 +202,7 @@ fn table(ranked: &[String], rows: &[&Row], ops: &[String], place: &str) -> HtmlT
                 cells.extend((0..3).map(|_| TableCell::Empty));
             } else {
                 cells.push(right(count(row.ops_per_second.median)));
-                let latency = row.latency_us;
-                cells.extend([latency.p50, latency.p99, latency.p999].map(|us| right(figure(us))));
+                cells.extend(percentiles(row.latency_us, row.operations));
             }
             cells.push(fault(row).map_or_else(|| right("0"), TableCell::Bad));
             table.row(cells);

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 use sessile_bench::recommend::{
-    RankedStore, Recommendation, RuleEffect, SiteKind, recommend, site_kinds,
+    RankedStore, Recommendation, RuleEffect, SiteKind, handlers_without_row, recommend, site_kinds,
 };
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
@@ -16,6 +16,7 @@ use crate::table::{HtmlTable, TableCell, right, text};
 
 /// Ranked stores that are shown of each kind of site.
 const SHOWN: usize = 3;
+const RATE: &str = "requests/s of the store alone";
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let tier = weakest(runs);
@@ -24,8 +25,19 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
         p {
             "For each kind of site: the store that these results and what the stores can do speak "
             "for, in the tier that the site needs: where a restart must not log out, at least all "
-            "but the last second survives. A rule never names a store; "
-            "what fires is listed below each answer."
+            "but the last second survives a power cut. A rule never names a store; "
+            "what fires is listed below each answer. A server counts as installed if it is on the "
+            "measuring machine, which does not say that a site has it: "
+            code { "sessile recommend --installed" } " asks."
+        }
+        p {
+            "The figures are of the store alone, asked by a client without an application "
+            "as fast as it answers, so that the processors of the measuring machine are "
+            "saturated: they rank stores and do not tell the latency of a page. "
+            @for handler in handlers_without_row() { code { (handler) } " " }
+            "is not ranked by speed: it lives inside PHP, where no other store is measured "
+            "alone, so it has no row here and stands after those that were measured. Pages over "
+            "it are measured by " code { "sessile bench lifecycle" } "."
         }
         (overview(&answers, tier, ids))
         @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
@@ -51,7 +63,7 @@ pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
                 None => { (begin(number, "no verdict")) }
             }
             " for " (kinds.join(", ")) ", in tier " (tier.name())
-            ", which promises that " (in_words(*tier)) " survives a power cut"
+            ", which promises " (in_words(*tier))
             @if store.is_none() { " (" code { "--durability " (tier.name()) } " measures that)" }
         }
         "."
@@ -72,7 +84,8 @@ fn answers(
     site_kinds.map(|kind| (kind.clone(), recommend(&kind.site, runs.reports))).collect()
 }
 
-/// Servers that were installed during the measurement: results name their versions.
+/// Servers on the measuring machine, whose versions results name. Nothing says which of them a site
+/// has.
 fn installed(runs: &PageReports<'_>) -> Vec<String> {
     let servers = STORES.iter().filter_map(|entry| entry.capabilities.server);
     let here = |server: &&str| {
@@ -97,16 +110,17 @@ pub(super) fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
     if measured.is_empty() { vec![Durability::None] } else { measured }
 }
 
+/// What a tier promises.
 pub(super) fn in_words(tier: Durability) -> &'static str {
     match tier.name() {
-        "none" => "nothing",
-        "1s" => "all but the last second",
-        _ => "every commit",
+        "none" => "nothing about a power cut",
+        "1s" => "that all but the last second survives a power cut",
+        _ => "that every commit survives a power cut",
     }
 }
 
 fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &ElementIds) -> Markup {
-    let columns = ["kind of site", "use", "requests/s", "p99 in \u{b5}s", "space", "then"];
+    let columns = ["kind of site", "use", RATE, "p99 in \u{b5}s when saturated", "space", "then"];
     let caption = format!("Recommended by kind of site; tier {} or stronger", tier.name());
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
@@ -148,11 +162,9 @@ fn space(ranked: &RankedStore) -> String {
 /// The reasons for one kind of site: its figures, the ranking with the rules, and the excluded
 /// stores.
 fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup {
-    let mut table = HtmlTable::new(
-        format!("Ranking for: {}", kind.name),
-        &["store", "requests/s", "rules that fired"],
-    )
-    .wordy();
+    let mut table =
+        HtmlTable::new(format!("Ranking for: {}", kind.name), &["store", RATE, "rules that fired"])
+            .wordy();
     for ranked in answer.ranking.iter().filter(|ranked| !ranked.excluded).take(SHOWN) {
         let rules = html! {
             ul.rules {
