@@ -171,6 +171,10 @@ PS_READ_FUNC(sessile)
 
 static zend_result save(zend_string *key, const zend_string *val, bool changed)
 {
+	/* A request that PHP ends without an id has no session to save. */
+	if (!key) {
+		return FAILURE;
+	}
 	const sessile_save with = {
 		.payload = bytes_of(val),
 		.serialised = !sessile_is_torn(val),
