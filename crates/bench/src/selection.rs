@@ -123,7 +123,7 @@ impl Choice {
         match self.target {
             ContenderSource::Fixture(entry, fixture)
             | ContenderSource::FixtureOn(entry, fixture, _) => {
-                // Whatever the store could promise elsewhere.
+                // The store can promise more only in another place.
                 let in_memory = fixture.url.contains("{shm}");
                 let tiers: &[Durability] =
                     if in_memory { &[Durability::None] } else { entry.capabilities.durability };

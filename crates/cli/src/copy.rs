@@ -114,9 +114,7 @@ impl Copy {
         *counts.found.entry(found).or_default() += 1;
         Ok(())
     }
-}
 
-impl Copy {
     /// What an interrupted move has left. Under the lock of the old store, too: another move may be
     /// under way.
     fn remove_leftover(&self, both: &Sessions, key: &Key) -> Result<(), Error> {
@@ -211,7 +209,8 @@ impl Counts {
         }
         if self.refused() > 0 {
             let sessions = units::with_noun(self.refused(), "session was", "sessions were");
-            return Err(CommandFailure::found(format!("{sessions} not copied; run it again")));
+            let again = "; the same command tries those again that were in use";
+            return Err(CommandFailure::found(format!("{sessions} not copied{again}")));
         }
         Ok(())
     }

@@ -28,8 +28,8 @@ impl Ttl {
         Ok(Ttl { idle_ms: checked_ms(idle, "time to live")?, absolute_ms: None, created: None })
     }
 
-    /// What is left of the life of a record: a new record with it, in another store, counts as
-    /// created when that one was, and expires and ends with it. `None` if it has expired.
+    /// The rest of the life of a record, for a copy of it in another store: the copy counts as
+    /// created when the record was, and expires and ends with it. `None` if the record has expired.
     pub fn rest_of(head: &Head, now: Timestamp) -> Option<Ttl> {
         let left = |later: Timestamp, earlier: Timestamp| {
             let ms = later.as_ms().saturating_sub(earlier.as_ms());

@@ -81,7 +81,7 @@ impl Contender for FilesFlock {
         std::hint::black_box(paths.fold(0, |all, path| all ^ first(path).unwrap_or(0)));
     }
 
-    /// What is to expire early is as if its last change had been earlier.
+    /// A file expires by the time of its last change, so a short life sets that time back.
     fn create(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
         let now = SystemTime::now();
         let file = self.locked(session)?;
