@@ -32,7 +32,7 @@ sh scripts/php_bench.sh gc "$2" --sessions 300 --starts 200 --rounds 2 --seconds
 "$1" -n bindings/php/bench/tests/rows.php "$out/rows" "$out/log" || fail "see above"
 "target/$profile/sessile" bench report "$out/rows" --output "$out/page.html" >"$out/log" 2>&1 ||
     fail "the report refuses the result"
-for words in ', 300 sessions' 'one start in ten collects garbage' \
+for words in 'php-files#disk, 300 sessions' 'one start in ten collects garbage' \
     'calls that do nothing' 'start-while-deleting'; do
     grep -q "$words" "$out/page.html" || fail "the page lacks '$words'"
 done

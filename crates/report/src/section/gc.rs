@@ -57,8 +57,11 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
 /// A picture of one contender whose sweeps are a mode of their own, and of one whose are not, with
 /// the most sessions.
 fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let has_phase =
-        |row: &&&Row| PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
+    // Calls that do nothing are no contender: `null`, and PHP's `floor`.
+    let has_phase = |row: &&&Row| {
+        let is_drawn = PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
+        is_drawn && !["null", "floor"].contains(&row.store.as_str())
+    };
     let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
     let Some(shown) = shown(&rows) else { return Ok(html! {}) };
     let mut figures = Vec::new();
