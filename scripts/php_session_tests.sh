@@ -5,14 +5,14 @@
 #
 # They come with Debian's source package of PHP, which is fetched once, and are skipped where it
 # cannot be had. A test that names `files` as its handler gets this handler, and a test without a
-# path gets an engine. docs/php/session-tests.md lists the tests that pass with `files` alone; the
-# run fails if that is not true.
+# path gets an engine. bindings/php/SESSION_TESTS.md lists the tests that pass with `files` alone;
+# the run fails if that is not true.
 set -eu
 cd "$(dirname "$0")/.."
 php=$1
 module=$2
 . scripts/debian_packages.sh
-list=docs/php/session-tests.md
+list=bindings/php/SESSION_TESTS.md
 cache=$PWD/target/php-session-tests
 version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
 source=$cache/php$version

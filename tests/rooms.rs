@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sessile_tests::{SourceFile, files};
 
-/// The rooms of the engine: docs/engine.md.
+/// The rooms of the engine: crates/engine/DESIGN.md.
 const ENGINE: (&str, &[&str]) =
     ("crates/engine/src", &["memory", "table", "storage", "operations", "recovery"]);
 /// What stores have in common, the stores, and what is built on them. A store may use another one

@@ -23,16 +23,16 @@ type Table = (&'static str, &'static str, fn(&Collection) -> String, &'static st
 
 const TABLES: &[Table] = &[
     ("README.md", "cycle", tables::cycle, RECORD),
-    ("docs/sources.md", "pages", tables::pages, RECORD),
-    ("docs/sources.md", "visitors", tables::visitors, RECORD),
-    ("docs/sources.md", "starts", tables::gc::starts, PHP_GC),
-    ("docs/sources.md", "starts among 1,000", tables::gc::starts, PHP_GC_SMALL),
-    ("docs/sources.md", "deletion", tables::gc::deletion, RECORD),
-    ("docs/sources.md", "perl", tables::perl, RECORD),
-    ("docs/sources.md", "rebuild", tables::rebuild, RECORD),
-    ("docs/sources.md", "oversize", tables::oversize, RECORD),
-    ("docs/sources.md", "ops", tables::ops, RECORD),
-    ("docs/sources.md", "ops as published", tables::ops_as_published, RECORD),
+    ("bench/SOURCES.md", "pages", tables::pages, RECORD),
+    ("bench/SOURCES.md", "visitors", tables::visitors, RECORD),
+    ("bench/SOURCES.md", "starts", tables::gc::starts, PHP_GC),
+    ("bench/SOURCES.md", "starts among 1,000", tables::gc::starts, PHP_GC_SMALL),
+    ("bench/SOURCES.md", "deletion", tables::gc::deletion, RECORD),
+    ("bench/SOURCES.md", "perl", tables::perl, RECORD),
+    ("bench/SOURCES.md", "rebuild", tables::rebuild, RECORD),
+    ("bench/SOURCES.md", "oversize", tables::oversize, RECORD),
+    ("bench/SOURCES.md", "ops", tables::ops, RECORD),
+    ("bench/SOURCES.md", "ops as published", tables::ops_as_published, RECORD),
 ];
 
 fn record(path: &str) -> Collection {

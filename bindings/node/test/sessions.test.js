@@ -305,8 +305,9 @@ test('a server that is not there fails the request and not the start', async () 
   await assert.rejects(sessions.begin('a'.repeat(32)), { code: 'unreachable' })
 })
 
-test('each kind of error is a class, as docs/errors.md says', () => {
-  const [title, , ...rows] = readFileSync(path.join(__dirname, '../../../docs/errors.md'), 'utf8')
+test('each kind of error is a class, as crates/capi/ERRORS.md says', () => {
+  const table = path.join(__dirname, '../../../crates/capi/ERRORS.md')
+  const [title, , ...rows] = readFileSync(table, 'utf8')
     .split('\n').filter((line) => line.startsWith('|')).map((line) => line.split(' | '))
   const node = title.indexOf('Node')
   const bare = (cell) => cell.replaceAll('`', '')

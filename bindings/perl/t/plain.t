@@ -139,7 +139,7 @@ subtest 'each failure has its kind' => sub {
 subtest 'the kinds are those of the table' => sub {
     my ($number, $kind) = (0);
     plan skip_all => 'the table is in the checkout' if !$ENV{SESSILE_TOP};
-    open my $table, '<', "$ENV{SESSILE_TOP}/docs/errors.md" or die $!;
+    open my $table, '<', "$ENV{SESSILE_TOP}/crates/capi/ERRORS.md" or die $!;
     my @rows = map { /^\| `([a-z-]+)` \| `\w+` \((\d+)\).*->kind eq '([a-z-]+)'/ ? [$1, $2, $3] : () }
         <$table>;
     cmp_ok scalar @rows, '>', 15;

@@ -2,7 +2,8 @@
 //!
 //! Data flow: [`Options`] are checked; the chosen contenders are deployed (private directories and
 //! servers); each gets worker processes; an experiment lets them take turns; the rows become a
-//! [`Report`], shown as table, JSON and Markdown. docs/benchmark.md says what is measured and why.
+//! [`Report`], shown as table, JSON and Markdown. bench/EXPERIMENTS.md says what is measured and
+//! why.
 //!
 //! Invariants: a debug build prints no figures; a contender that fails is a row and does not end
 //! the run; no row is printed without verified payloads and counters.

@@ -1,7 +1,7 @@
 //! `ops` in the form that a hoster published: databases reconnect for each operation, payloads are
 //! drawn in the timed part.
 //!
-//! docs/benchmark.md says why the corrected form differs. Stored payloads stay verifiable: those
+//! bench/EXPERIMENTS.md says why the corrected form differs. Stored payloads stay verifiable: those
 //! drawn in the timed part are thrown away.
 
 use std::time::Duration;

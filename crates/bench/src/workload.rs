@@ -1,7 +1,7 @@
 //! Workloads: session sizes and what requests do.
 //!
 //! Without a workload payloads have one size, all sessions are equally popular, and each request is
-//! a change. The mixes are assumptions about visitors, not measurements; `docs/benchmark.md`
+//! a change. The mixes are assumptions about visitors, not measurements; `bench/EXPERIMENTS.md`
 //! explains them. Figures of different workloads are not comparable.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! The table of error kinds, their C codes and what each language makes of them: `docs/errors.md`.
+//! The table of error kinds, their C codes and what each language makes of them:
+//! `crates/capi/ERRORS.md`.
 //!
 //! A language adds a column to [`COLUMNS`]. Its own tests read the table.
 
@@ -106,7 +107,7 @@ fn the_header_has_the_codes_in_their_order() {
 /// `SESSILE_BLESS=1` writes it anew.
 #[test]
 fn the_table_of_errors_is_the_one_of_the_source() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/capi/ERRORS.md");
     let text = std::fs::read_to_string(&file).unwrap();
     let (begin, end) = ("<!-- table of errors, generated -->\n", "<!-- end table of errors");
     let (before, rest) = text.split_once(begin).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Reading order for a newcomer: [`Key`] (the name of a record), [`Record`], [`Store`] (the duties
 //! of a store, with a complete example), [`Sessions`] (the interface of applications). The rules in
-//! prose are in `docs/contract.md`, the words in `docs/glossary.md`.
+//! prose are in `crates/core/CONTRACT.md`, the words in `crates/core/GLOSSARY.md`.
 //!
 //! This crate owns the rules that hold for every store, and knows none.
 

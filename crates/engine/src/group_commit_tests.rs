@@ -89,7 +89,7 @@ fn change(engine: &Engine, random: &mut fastrand::Rng, sessions: &mut Sessions, 
     };
     let may_be = match done {
         // A log-out without a session writes nothing: what was refused before may be on the disk
-        // (docs/engine.md, "Known weaknesses").
+        // (DESIGN.md, "Known weaknesses").
         Ok(()) if now.is_none() && after.is_none() => {
             let mut may_be = sessions.remove(&number).unwrap_or_default();
             may_be.push(None);

@@ -1,7 +1,7 @@
 //! The embedded engine: `sessile:/dir`.
 //!
 //! All worker processes of a host open the same directory and share its sessions, without a server,
-//! a thread, or, as long as no lock is contended, a system call. docs/engine.md has the protocol.
+//! a thread, or, as long as no lock is contended, a system call. DESIGN.md has the protocol.
 //! Each folder is a room with one door, its `mod.rs`; a room uses only the rooms above it in this
 //! list.
 

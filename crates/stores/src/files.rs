@@ -1,8 +1,8 @@
 //! `files:/dir`: sessions in plain files. This file has the registry line and the options.
 //!
 //! [`own`] is the store's own mode: a checked file for each session. [`php`] (`?php=1`) shares the
-//! directory of PHP's `files` handler, file for file and lock for lock. docs/stores/files.md is the
-//! manual.
+//! directory of PHP's `files` handler, file for file and lock for lock. Layout and locks:
+//! `crates/stores/design/files.md`.
 
 mod claim;
 mod content;

@@ -3,7 +3,7 @@
 //! One locked request is two round trips: one write that adds the lock and gets the record, one
 //! that replaces the record and deletes the lock. Expiry is native. A waiter queues in the lock
 //! item and looks at it every few hundred microseconds. Protocol, layout and operation:
-//! `docs/stores/memcached.md`. Why the client is our own:
+//! `crates/stores/design/memcached.md`. Why the client is our own:
 //! `docs/decisions/0012-a-client-for-memcached.md`.
 //!
 //! Invariants: a record is replaced only by its CAS number, so that no update is lost even if a

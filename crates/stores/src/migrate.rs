@@ -1,6 +1,6 @@
 //! `migrate:`: a live site changes its store. Sessions are read from the old store, `from`, where
 //! the new one, `to`, has nothing, and are moved at their first request. Writes go to the new store
-//! only. The manual is `docs/stores/migrate.md`.
+//! only. See `crates/stores/design/migrate.md`.
 //!
 //! Invariants: at every instant a session is whole in at least one of the two stores. The new store
 //! counts where both have it: a record is committed there before it is destroyed in the old one,

@@ -16,7 +16,7 @@
 //!   an update;
 //! * `due` of a row is never later than the moment from which a sweep may remove it.
 //!
-//! Table, server settings and the operator's side: `docs/stores/mysql.md`.
+//! Table, server settings and the operator's side: `crates/stores/design/mysql.md`.
 
 mod begin;
 mod commit;

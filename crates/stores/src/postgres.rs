@@ -3,7 +3,7 @@
 //! One locked request is two round trips: the first takes an advisory lock of the server and reads
 //! the row, the second changes the row and gives the lock up. No transaction is open in between.
 //! The server queues waiters, wakes them, and frees the locks of a lost connection. Layout,
-//! settings and the operator's side: `docs/stores/postgres.md`.
+//! settings and the operator's side: `crates/stores/design/postgres.md`.
 //!
 //! Invariants:
 //!

@@ -3,7 +3,7 @@
 //! One locked request is two round trips: one that takes the lock and reads the record, and one
 //! that writes and unlocks. Both are plain commands while nobody interferes, and scripts otherwise.
 //! Expiry is native. Waiters sleep in a blocking pop until they are woken, in order of arrival.
-//! Protocol, key layout and operation: `docs/stores/redis.md`.
+//! Protocol, key layout and operation: `crates/stores/design/redis.md`.
 //!
 //! Invariants: the server decides the owner of a lock, by equality of a random token; every request
 //! may be sent twice with the effect of once; the server's clock decides no expiry (it only frees
@@ -84,7 +84,7 @@ fn arguments(dir: &Path, socket: &Path, durability: Durability) -> Vec<OsString>
         Durability::Commit => ("yes", "always"),
     };
     // Redis removes expired keys for up to a quarter of each tick of `hz`, and answers nobody
-    // meanwhile: 25 ms at its default of 10, 2.5 ms here (see docs/stores/redis.md).
+    // meanwhile: 25 ms at its default of 10, 2.5 ms here (see crates/stores/design/redis.md).
     let fixed = "--port 0 --unixsocketperm 700 --daemonize no --hz 100";
     let mut arguments: Vec<OsString> = fixed.split(' ').map(OsString::from).collect();
     arguments.extend(["--unixsocket".into(), socket.into(), "--dir".into(), dir.into()]);

@@ -3,8 +3,9 @@
 //!
 //! Payloads over `larger_than` go into the store `large`, and the home store keeps a stub that
 //! names them: for a store with a limit (memcached refuses items over 1 MB) or with costly room
-//! (memory). Bins in `bins` live in the store `bins_in`. The manual is `docs/stores/route.md`; the
-//! protocol with its crashes is `docs/decisions/0017-large-payloads-elsewhere.md`.
+//! (memory). Bins in `bins` live in the store `bins_in`. What operators see is in
+//! `crates/stores/design/route.md`; the protocol with its crashes is
+//! `docs/decisions/0017-large-payloads-elsewhere.md`.
 //!
 //! Invariants: a large payload is written once, under a new id, and never changed. Its stub carries
 //! its checksum and is written after it, by the home store's commit. So a stub leads to its own

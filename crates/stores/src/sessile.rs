@@ -1,7 +1,7 @@
 //! `sessile:/dir`, the embedded engine: all worker processes of a host share one directory, in
 //! memory or on a disk.
 //!
-//! The engine is the crate `sessile-engine`; docs/engine.md has its protocol.
+//! The engine is the crate `sessile-engine`; crates/engine/DESIGN.md has its protocol.
 
 use std::path::PathBuf;
 use std::time::Duration;

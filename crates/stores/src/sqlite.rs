@@ -11,7 +11,7 @@
 //!   creates one where there is still none and no tombstone, even if the lock file was lost;
 //! * `due` of a row is never later than the moment from which a sweep may remove it.
 //!
-//! Layout, durability and repair: `docs/stores/sqlite.md`.
+//! Layout, durability and repair: `crates/stores/design/sqlite.md`.
 
 mod connection;
 mod durability;

@@ -28,6 +28,6 @@ Sessile::Error - a failure of a store, with its kind
 
 C<message> names the operation, the store, the cause and what to do; as a string the object is its
 message. It has no session id, no payload and no password. C<kind> is one of the kinds in
-F<docs/errors.md>, such as C<lock-timeout>, C<too-large> or C<unreachable>.
+F<crates/capi/ERRORS.md>, such as C<lock-timeout>, C<too-large> or C<unreachable>.
 
 =cut

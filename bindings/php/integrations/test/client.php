@@ -134,7 +134,7 @@ function sessions_expire_and_are_collected(): void
     global $directory;
     $cookies = $others = [];
     get('count', $cookies);
-    // By the kind in the file's header (docs/stores/files.md): destroyed sessions leave a
+    // By the kind in the file's header (crates/stores/design/files.md): destroyed sessions leave a
     // tombstone.
     $is_session = fn ($file) => substr((string) @file_get_contents($file, length: 9), 8) === "\x01";
     $stored = fn () => count(array_filter(glob("$directory/files/*/*/[!~]*"), $is_session));

@@ -42,7 +42,6 @@ pub(super) fn shown_url(
 }
 
 pub(super) fn placeholders(ranked: &RankedStore) -> Vec<String> {
-    let docs = format!("docs/stores/{}.md", ranked.store);
     let all = [
         (
             placeholder(DISK),
@@ -52,7 +51,8 @@ pub(super) fn placeholders(ranked: &RankedStore) -> Vec<String> {
         (placeholder(SHARED_MEMORY), "a directory in shared memory, as /dev/shm".to_owned()),
         (
             HOST.to_owned(),
-            format!("where its server is, with the login and the database that it needs ({docs})"),
+            "where its server is, with the login and the database that it needs (docs/servers.md)"
+                .to_owned(),
         ),
     ];
     let there = all.into_iter().filter(|(word, _)| ranked.url.contains(word));

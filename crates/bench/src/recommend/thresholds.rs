@@ -8,7 +8,7 @@ use std::fmt;
 /// A chosen number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// Its name in `docs/recommend.md`.
+    /// Its name in `bench/RECOMMEND.md`.
     pub name: &'static str,
     pub value: u64,
     pub unit: &'static str,

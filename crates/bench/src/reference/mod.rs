@@ -1,7 +1,7 @@
 //! Reference rows, which the stores' figures are compared with.
 //!
 //! They have no registry entry and no contract. Each is as fast as its definition in
-//! docs/benchmark.md allows; a way to make one faster is a bug report.
+//! bench/EXPERIMENTS.md allows; a way to make one faster is a bug report.
 
 mod files_flock;
 mod handlers;

@@ -321,7 +321,7 @@ fn chosen(name: &'static str, dir: &tempfile::TempDir) -> Choice {
     }
 }
 
-/// The fields that docs/benchmark.md promises, in every row.
+/// The fields that bench/EXPERIMENTS.md promises, in every row.
 fn check_shape(report: &Report) {
     let json: serde_json::Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
     assert_eq!(json["schema"], 1);

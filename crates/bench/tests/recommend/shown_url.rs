@@ -34,7 +34,7 @@ fn whatever_stands_for_a_place_in_the_recommended_url_is_explained_below_it() {
     let said = head(&server);
     assert_eq!(said[0], "Recommended: redis, redis://<host>");
     assert!(said[1].starts_with("  <host>: where its server is") && said.len() == 2, "{said:?}");
-    assert!(said[1].contains("(docs/stores/redis.md)"), "{said:?}");
+    assert!(said[1].contains("(docs/servers.md)"), "{said:?}");
     let shared = [results(at_tier(Durability::None, vec![row("files", "shm", 1e6)]))];
     let said = head(&recommend(&Site { restart_may_log_out: true, ..Site::default() }, &shared));
     assert_eq!(said[0], "Recommended: files#shm, files:<shm>/files#shm");
@@ -56,10 +56,10 @@ fn whatever_stands_for_a_place_in_the_recommended_url_is_explained_below_it() {
 
 #[test]
 fn what_a_server_needs_in_its_url_stands_where_the_explanation_says() {
-    let stores = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stores");
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/servers.md");
+    let text = std::fs::read_to_string(manual).unwrap();
     for ranked in at(Durability::None).ranking.iter().filter(|ranked| ranked.url.contains("<host>"))
     {
-        let text = std::fs::read_to_string(format!("{stores}/{}.md", ranked.store)).unwrap();
         let scheme = ranked.url.split(':').next().unwrap();
         assert!(text.contains(&format!("{scheme}://")), "{}", ranked.title());
     }

@@ -248,11 +248,11 @@ fn how_much_memory_a_machine_has_is_known_from_results_that_say_nothing_of_speed
 #[test]
 fn what_is_a_judgement_stands_in_the_document_with_its_reason() {
     let text =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recommend.md"))
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/RECOMMEND.md"))
             .unwrap();
     for threshold in THRESHOLDS {
         let line = format!("| {} | {threshold} | {} |", threshold.name, threshold.why);
-        assert!(text.lines().any(|known| known == line), "docs/recommend.md lacks: {line}");
+        assert!(text.lines().any(|known| known == line), "bench/RECOMMEND.md lacks: {line}");
     }
     let names: std::collections::BTreeSet<&str> =
         THRESHOLDS.iter().map(|threshold| threshold.name).collect();

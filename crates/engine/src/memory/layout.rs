@@ -1,4 +1,4 @@
-//! Where everything lies: the offsets of docs/engine.md, "Files", as constants.
+//! Where everything lies: the offsets of DESIGN.md, "Files", as constants.
 //!
 //! Invariant: a change here is a change of [`FORMAT`].
 

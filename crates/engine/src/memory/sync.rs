@@ -54,7 +54,7 @@ impl Word {
     /// Replaces `old` by `new`; false when the word was not `old`.
     ///
     /// Sequentially consistent: claims of slots and locks are decided between pairs of words
-    /// (docs/engine.md, "Pairs of words"), and on x86-64 the weaker orders cost the same.
+    /// (DESIGN.md, "Pairs of words"), and on x86-64 the weaker orders cost the same.
     #[inline]
     pub fn cas(&self, old: u64, new: u64) -> bool {
         before_write() && self.0.compare_exchange(old, new, SeqCst, SeqCst).is_ok()

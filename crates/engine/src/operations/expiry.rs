@@ -1,7 +1,7 @@
 //! The hand: expired records are removed a few per call, in a circle over all entries.
 //!
 //! Invariant: a record is removed only under its lock and only after it was closed to touches, so
-//! no acknowledged touch is lost. docs/engine.md, "Expiry", bounds how many expired records can
+//! no acknowledged touch is lost. DESIGN.md, "Expiry", bounds how many expired records can
 //! wait.
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
 //! Publication: a record is written, then the entry stands for it by one compare-and-swap.
-//! docs/engine.md, "Operations", lists what a crash between any two steps leaves.
+//! DESIGN.md, "Operations", lists what a crash between any two steps leaves.
 
 use sessile_core::Result;
 

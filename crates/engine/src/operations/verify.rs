@@ -1,4 +1,4 @@
-//! `verify`: checks every invariant of docs/engine.md that can be seen from outside, and changes
+//! `verify`: checks every invariant of DESIGN.md that can be seen from outside, and changes
 //! nothing.
 //!
 //! Other processes go on working: only a suspect that three passes see, with the same stamp or

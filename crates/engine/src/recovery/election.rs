@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Invariant: no process is attached, so no word has its usual meaning until `finish_entry`.
-//! docs/engine.md, "Rebuild".
+//! DESIGN.md, "Rebuild".
 
 use std::cmp::Ordering;
 

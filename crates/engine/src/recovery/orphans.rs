@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Invariant: nothing is removed that a process is attached to, or whose store may only be out of
-//! sight. docs/engine.md, "Orphans".
+//! sight. DESIGN.md, "Orphans".
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! Rebuild: control plane, index and entries of a store on a disk, made anew from its log.
 //!
 //! Invariants: it runs while no process is attached, and a repetition gives the same result; what
-//! it needs of the heap does not depend on the number of records. docs/engine.md, "Rebuild".
+//! it needs of the heap does not depend on the number of records. DESIGN.md, "Rebuild".
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! What a rebuild finds in a segment of the log.
 //!
 //! Invariant: a record that a power cut or the death of its writer has torn does not count; one
-//! that was complete on the disk and is not any more counts as damaged. docs/engine.md, "Bit rot
+//! that was complete on the disk and is not any more counts as damaged. DESIGN.md, "Bit rot
 //! and torn records".
 
 use sessile_core::Result;

@@ -4,7 +4,7 @@
 //! the time that has passed since the kernel started, which nothing can set. The least lead of two
 //! windows of at least a day each counts. A clock that was right when an entry was looked at, or
 //! later, therefore holds for a day after it was set forward. One that stays ahead counts after
-//! two days at most. docs/engine.md, "Nothing comes back".
+//! two days at most. DESIGN.md, "Nothing comes back".
 
 use std::time::Duration;
 

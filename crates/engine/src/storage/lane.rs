@@ -1,7 +1,7 @@
 //! Lanes: what a thread is about to change, written down before the change.
 //!
 //! Invariants: from before a slot is claimed until after the old one is freed, the lane names the
-//! entry, both slots and their stamps (docs/engine.md, "Recovery"). A lane in use always names its
+//! entry, both slots and their stamps (DESIGN.md, "Recovery"). A lane in use always names its
 //! entry: no claim can be written down without one.
 
 use std::time::Duration;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariant: a checksum is good for one place in one generation of one store. The check of the
-//! line alone tells of which session a damaged record is. docs/engine.md, "On a disk".
+//! line alone tells of which session a damaged record is. DESIGN.md, "On a disk".
 
 use sessile_core::{Result, Timestamp};
 use xxhash_rust::xxh3::xxh3_64_with_secret;

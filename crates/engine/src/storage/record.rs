@@ -1,6 +1,6 @@
 //! Records: read while other processes may replace them, and freed.
 //!
-//! Invariants: a copy counts only if entry and first word are unchanged afterwards (docs/engine.md,
+//! Invariants: a copy counts only if entry and first word are unchanged afterwards (DESIGN.md,
 //! "Pairs of words"); a record is freed by its stamp, once, after nothing leads to it any more.
 
 use sessile_core::{Head, Result, Stored, Timestamp};

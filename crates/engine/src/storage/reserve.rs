@@ -1,5 +1,5 @@
 //! The reserve of the log: segments with room on the disk that commits do not use, so that a log-
-//! out succeeds on a full disk, and compaction has somewhere to move to. docs/engine.md, "On a
+//! out succeeds on a full disk, and compaction has somewhere to move to. DESIGN.md, "On a
 //! disk".
 
 use std::time::Duration;

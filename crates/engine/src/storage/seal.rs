@@ -6,7 +6,7 @@
 //!
 //! Invariants: a segment is sealed up to a granule only after all writes below it have returned and
 //! a later sync has ended well; a seal is good for one use of its segment, because its check covers
-//! the checksum of the segment's first line. docs/engine.md, "Bit rot and torn records".
+//! the checksum of the segment's first line. DESIGN.md, "Bit rot and torn records".
 
 use sessile_core::Result;
 use xxhash_rust::xxh3::xxh3_64_with_secret;

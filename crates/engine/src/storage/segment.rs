@@ -1,7 +1,7 @@
 //! Segments: equal pieces of the data file, each cut into slots of one size class.
 //!
 //! Invariants: a slot is free when its stamp is zero, and freed by naming its stamp; a segment
-//! changes its class only under its lock and while all its stamps are [`BLOCKED`]. docs/engine.md,
+//! changes its class only under its lock and while all its stamps are [`BLOCKED`]. DESIGN.md,
 //! "Segments".
 
 use sessile_core::Result;

@@ -1,5 +1,5 @@
 //! Hints: where the record behind a cell of the index was when it was last published. A hint
-//! decides nothing, and may be old or missing: docs/engine.md, "Hints".
+//! decides nothing, and may be old or missing: DESIGN.md, "Hints".
 //!
 //! ```text
 //! hint  location 27 | granules 5; 0: none. Both count granules of 128 bytes

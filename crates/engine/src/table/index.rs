@@ -7,7 +7,7 @@
 //!
 //! Invariants: one compare-and-swap of the head announces and decides a change; then any process
 //! can carry it out, so none waits for another. Each change gives a cell another sequence, so a
-//! late helper fails. docs/engine.md, "Index", goes through the cases.
+//! late helper fails. DESIGN.md, "Index", goes through the cases.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! The lock of a session: one word that names its owner, and the kernel's futex to sleep on.
 //!
 //! Invariants: only the owner gives a living lock back, except `destroy`, which voids it; only a
-//! dead owner's lock is taken over, in one step. docs/engine.md, "Session lock", has the states and
+//! dead owner's lock is taken over, in one step. DESIGN.md, "Session lock", has the states and
 //! the fairness.
 
 use std::time::Duration;

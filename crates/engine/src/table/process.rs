@@ -93,7 +93,7 @@ impl AttachedProcess {
         lock.owner() == Some((self.slot, self.generation))
     }
 
-    /// Whether the owner is dead; false while there is doubt. docs/engine.md, "Processes".
+    /// Whether the owner is dead; false while there is doubt. DESIGN.md, "Processes".
     pub fn is_dead(&self, plane: &Plane, owner: Owner) -> bool {
         owner != (self.slot, self.generation)
             && (plane.was_recovered(owner) || self.is_beacon_free(owner.0))

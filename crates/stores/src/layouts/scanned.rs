@@ -114,8 +114,8 @@ impl fmt::Debug for EntryName {
     }
 }
 
-/// Whether the keys of a bin of ours are no secrets: `docs/contract.md` promises exactly this. The
-/// keys of `cache_form` are form tokens of visitors, as in Drupal.
+/// Whether the keys of a bin of ours are no secrets: `crates/core/CONTRACT.md` promises exactly
+/// this. The keys of `cache_form` are form tokens of visitors, as in Drupal.
 fn shows_keys(bin: &str) -> bool {
     (bin == "cache" || bin.starts_with("cache_")) && bin != "cache_form"
 }

@@ -1,4 +1,4 @@
-//! The table, and how it is recognised as ours. Layout: `docs/stores/mysql.md`.
+//! The table, and how it is recognised as ours. Layout: `crates/stores/design/mysql.md`.
 //!
 //! Invariants: a table that is not ours is never changed; any number of processes may create it at
 //! once (`IF NOT EXISTS` is atomic, and the number of the schema is in the comment of the table);

@@ -193,7 +193,7 @@ fn describe(code: &str) -> Meaning {
         "42501" => (
             Denied,
             "the server does not permit this to the user",
-            "GRANT the rights that docs/stores/postgres.md lists, or open the store once as a user \
+            "GRANT the rights that docs/servers.md lists, or open the store once as a user \
              who may create tables",
         ),
         code::READ_ONLY => {
@@ -226,9 +226,7 @@ fn describe(code: &str) -> Meaning {
             "something between us and the server mixes up sessions",
             "connect to the server itself, or to a proxy that pools sessions, not transactions",
         ),
-        "XX001" | "XX002" => {
-            (Corrupt, "the server reports damaged data", "see docs/stores/postgres.md")
-        }
+        "XX001" | "XX002" => (Corrupt, "the server reports damaged data", "see docs/servers.md"),
         _ => REFUSED,
     }
 }

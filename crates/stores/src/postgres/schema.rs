@@ -1,4 +1,4 @@
-//! The tables, and how they are recognised as ours. Layout: `docs/stores/postgres.md`.
+//! The tables, and how they are recognised as ours. Layout: `crates/stores/design/postgres.md`.
 //!
 //! Invariants: a table that is not ours is never changed; the tables are created in one transaction
 //! under a lock, so that any number of processes may open a new store at once; an older program

@@ -21,7 +21,7 @@ const REFUSALS: &[(&str, Meaning)] = &[
             Denied,
             "the server does not know a command that this store needs",
             "connect to Redis 6.0 or later, and rename none of the commands that \
-             docs/stores/redis.md lists",
+             docs/servers.md lists",
         ),
     ),
     ("WRONGPASS", LOGIN),
@@ -40,7 +40,7 @@ const REFUSALS: &[(&str, Meaning)] = &[
         (
             Denied,
             "the server does not permit a command or key",
-            "allow the user the scripts and keys that docs/stores/redis.md lists",
+            "allow the user the scripts and keys that docs/servers.md lists",
         ),
     ),
     (READ_ONLY, (Denied, "the server is a read-only replica", "connect to its primary")),

@@ -32,8 +32,9 @@ pub fn ms(time: Timestamp) -> i64 {
 
 /// Rows that this program cannot have written are never repaired silently.
 pub fn corrupt(what: &'static str) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
-        .advice("the row was left as it is; see the page of the store in docs/stores/, Repair")
+    Error::new(ErrorKind::Corrupt, what).advice(
+        "the row was left as it is; the manual says how to remove it: docs/servers.md, Repair",
+    )
 }
 
 pub fn random_mark() -> Result<i64> {

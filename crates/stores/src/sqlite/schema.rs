@@ -1,4 +1,4 @@
-//! The tables, and how a file is recognised as ours. Layout: `docs/stores/sqlite.md`.
+//! The tables, and how a file is recognised as ours. Layout: `crates/stores/design/sqlite.md`.
 //!
 //! Invariants: a file that is not ours is never changed; the first process creates the tables,
 //! under a lock; an older program never works on a newer schema.
@@ -72,7 +72,7 @@ pub(super) fn create_or_check(pool: &Pool, locks: &ByteLocks) -> Result<u64> {
             if mode != "wal" {
                 let why = "the file system does not support a write-ahead log";
                 return Err(Error::new(ErrorKind::Incompatible, why)
-                    .advice("use a local disk; see docs/stores/sqlite.md, Network file systems"));
+                    .advice("use a local disk; docs/files-and-sqlite.md says why"));
             }
             immediate(connection, || connection.execute_batch(CREATE).map_err(failure))?;
         }

@@ -1,4 +1,4 @@
-//! The table "Round trips" of docs/stores/mysql.md, counted.
+//! The table "Round trips" of crates/stores/design/mysql.md, counted.
 
 use std::time::Duration;
 

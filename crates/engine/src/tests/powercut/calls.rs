@@ -148,7 +148,7 @@ impl History {
         let leads_on = matches!(before, Content::Alias { until, .. } if until > now);
         if !before.is_live(now) && !leads_on && !self.is_changing(number) {
             // Leaves no tombstone. A rebuild may put off the end of what has expired, and a power
-            // cut may show what was refused: docs/engine.md, "Known weaknesses".
+            // cut may show what was refused: DESIGN.md, "Known weaknesses".
             self.change(&[(number, before)], Touch, || engine.destroy(&key(number)));
             return;
         }

@@ -1,7 +1,7 @@
 //! The laboratory of power cuts: histories of several processes over a disk with a write cache,
 //! images of what it may have at any moment, their recovery, and a verdict for each tier.
 //!
-//! docs/engine.md, "Power cuts". `make powercut` runs it at length; SESSILE_POWERCUT_SEED repeats
+//! DESIGN.md, "Power cuts". `make powercut` runs it at length; SESSILE_POWERCUT_SEED repeats
 //! one history.
 
 mod calls;
