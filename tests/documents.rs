@@ -1,5 +1,5 @@
 //! References of documents and comments exist: paths, links, make targets, records of measurements.
-//! The map of README.md is complete. Not here: whether a figure is the recorded one.
+//! The map of CONTRIBUTING.md is complete. Not here: whether a figure is the recorded one.
 
 #![allow(
     clippy::unwrap_used,
@@ -143,17 +143,17 @@ fn an_unknown_make_target_is_noticed() {
     );
 }
 
-/// The folders whose entries the README names in its map.
+/// The folders whose entries CONTRIBUTING.md names in its map.
 const MAPPED_FOLDERS: &[&str] = &["crates", "bindings"];
 
 /// The folders that the map does not name. A map that leaves out a crate misleads a newcomer.
-fn unmapped<'a>(folders: &'a [String], readme: &str) -> Vec<&'a str> {
-    let named = |folder: &str| readme.contains(&format!("\n| `{folder}/` |"));
+fn unmapped<'a>(folders: &'a [String], map: &str) -> Vec<&'a str> {
+    let named = |folder: &str| map.contains(&format!("\n| `{folder}/` |"));
     folders.iter().map(String::as_str).filter(|folder| !named(folder)).collect()
 }
 
 #[test]
-fn the_map_of_the_readme_names_every_crate_and_binding() {
+fn the_map_of_the_repository_names_every_crate_and_binding() {
     let mut folders = Vec::new();
     for parent in MAPPED_FOLDERS {
         for entry in std::fs::read_dir(root().join(parent)).unwrap() {
@@ -164,15 +164,15 @@ fn the_map_of_the_readme_names_every_crate_and_binding() {
         }
     }
     assert!(folders.len() > 5, "the crates are gone, so this checks nothing");
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    assert_eq!(unmapped(&folders, &readme), Vec::<&str>::new(), "add a line to the map");
+    let map = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    assert_eq!(unmapped(&folders, &map), Vec::<&str>::new(), "add a line to the map");
 }
 
 #[test]
 fn a_crate_without_a_line_in_the_map_is_noticed() {
     let folders = ["crates/core".to_owned(), "crates/new".to_owned()];
-    let readme = "| place | content |\n| `crates/core/` | the contract |\n";
-    assert_eq!(unmapped(&folders, readme), ["crates/new"]);
+    let map = "| place | content |\n| `crates/core/` | the contract |\n";
+    assert_eq!(unmapped(&folders, map), ["crates/new"]);
 }
 
 const RECORD: &str = "bench/record/";

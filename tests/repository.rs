@@ -7,10 +7,10 @@
 
 pub mod markdown;
 
-/// The Rust code in the README, compiled and run as a documentation test.
+/// The Rust code in the contract, compiled and run as a documentation test.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-pub struct Readme;
+#[doc = include_str!("../crates/core/CONTRACT.md")]
+pub struct Contract;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ const PHP_GC_SMALL: &str = "bench/record/php-gc-1000.json";
 type Table = (&'static str, &'static str, fn(&Collection) -> String, &'static str);
 
 const TABLES: &[Table] = &[
-    ("README.md", "cycle", tables::cycle, RECORD),
+    ("docs/benchmark.md", "cycle", tables::cycle, RECORD),
     ("bench/SOURCES.md", "pages", tables::pages, RECORD),
     ("bench/SOURCES.md", "visitors", tables::visitors, RECORD),
     ("bench/SOURCES.md", "starts", tables::gc::starts, PHP_GC),
