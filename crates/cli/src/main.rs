@@ -18,6 +18,8 @@ mod drop;
 mod existing_store;
 mod gc;
 mod logger;
+#[cfg(test)]
+mod manual_tests;
 mod page;
 mod questions;
 mod recommend;
