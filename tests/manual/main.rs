@@ -1,5 +1,5 @@
-//! The manual: `docs/` without `docs/decisions/`. It stays small, its links lead somewhere, and what
-//! it names exists: options of store URLs, settings of PHP, kinds and texts of errors.
+//! The manual: `docs/` without `docs/decisions/`. It stays small, its links lead somewhere, and
+//! what it names exists: options of store URLs, settings of PHP, kinds and texts of errors.
 //!
 //! `UPDATE_MANUAL=1 cargo test -p sessile-tests --test manual` rewrites the list of messages. Not
 //! here: paths and make targets (`documents.rs`), command lines (`commands.rs`), and the page
