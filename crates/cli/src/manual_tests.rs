@@ -89,9 +89,9 @@ fn about(command: &Command) -> String {
     one_line(&command.get_about().map(ToString::to_string).unwrap_or_default())
 }
 
-/// Fit for a cell of a table.
+/// Fit for a cell of a table. Commands without their values, as a help names them, are no examples.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('`', "")
 }
 
 #[test]
