@@ -60,12 +60,15 @@ pub fn run(arguments: &CopyArguments) -> CommandResult {
 }
 
 fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
-    let from = existing_store::open(&arguments.from)?;
+    let from = existing_store::open_to_look(&arguments.from)?;
     let is_dry = arguments.dry_run || arguments.verify;
     let context = Context { clock: Clock::system() };
     let created = |url: &str| sessile_stores::open(url, &context).map_err(|error| failure(&error));
     // A dry run creates no store.
-    let to = if is_dry { existing_store::open(&arguments.to)? } else { created(&arguments.to)? };
+    let to = match is_dry {
+        true => existing_store::open_to_look(&arguments.to)?,
+        false => created(&arguments.to)?,
+    };
     let url = migrate_url(&arguments.from, &arguments.to);
     let both = arguments.moves.then(|| created(&url)).transpose()?;
     Ok(Copy { pair: Pair { from, to, clock: context.clock }, both, is_dry })

@@ -10,8 +10,20 @@ use sessile_stores::{Context, registry};
 use crate::command_result::CommandFailure;
 
 pub fn open(url: &str) -> Result<Sessions, CommandFailure> {
-    let opened = registry::check_exists(url)
-        .and_then(|()| sessile_stores::open(url, &Context { clock: Clock::system() }));
+    opened(url, sessile_stores::open)
+}
+
+/// For a verb that changes nothing: a limit in the URL is not set.
+pub fn open_to_look(url: &str) -> Result<Sessions, CommandFailure> {
+    opened(url, registry::open_to_look)
+}
+
+fn opened(
+    url: &str,
+    open: fn(&str, &Context) -> sessile_core::Result<Sessions>,
+) -> Result<Sessions, CommandFailure> {
+    let opened =
+        registry::check_exists(url).and_then(|()| open(url, &Context { clock: Clock::system() }));
     opened.map_err(|error| match error.kind() {
         ErrorKind::InvalidUrl => CommandFailure::usage(format!("{error:#}")),
         _ => CommandFailure::unavailable(format!("{error:#}")),

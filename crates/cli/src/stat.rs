@@ -10,7 +10,7 @@ use crate::terminal::print;
 use crate::units;
 
 pub fn run(arguments: &StatArguments) -> CommandResult {
-    let store = existing_store::open(&arguments.url)?;
+    let store = existing_store::open_to_look(&arguments.url)?;
     let stat = counted(&store)?;
     let details = store.details().map_err(|error| existing_store::failure(&error))?;
     if arguments.json {

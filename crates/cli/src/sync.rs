@@ -9,7 +9,7 @@ use crate::terminal::print;
 use crate::units;
 
 pub fn run(arguments: &SyncArguments) -> CommandResult {
-    let store = existing_store::open(&arguments.url)?;
+    let store = existing_store::open_to_look(&arguments.url)?;
     let start = Instant::now();
     store.sync().map_err(|error| existing_store::failure(&error))?;
     let took = units::milliseconds(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX));

@@ -13,7 +13,7 @@ use crate::units;
 
 /// Checks the store. Prints problems and fails if there are any.
 pub fn run(arguments: &VerifyArguments) -> CommandResult {
-    let store = existing_store::open(&arguments.url)?;
+    let store = existing_store::open_to_look(&arguments.url)?;
     let start = Instant::now();
     let verified = {
         let spinner = Spinner::new();

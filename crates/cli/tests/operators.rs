@@ -171,6 +171,30 @@ fn stat_counts_the_living_and_the_expired() {
     assert!(json["details"].is_array() && json["schema"] == 1);
 }
 
+/// `stat` said that it changes nothing, and set the limit of all workers to what stood in its URL.
+#[test]
+fn a_limit_in_the_url_is_set_by_gc_and_by_no_verb_that_changes_nothing() {
+    let dir = on_disk();
+    let engine = format!("sessile:{}", dir.path().join("engine").display());
+    drop(sessile_stores::open(&engine, &Context { clock: Clock::system() }).unwrap());
+    let limit = || {
+        let stat = json(&sessile(&["stat", &engine, "--json"]));
+        let details = stat["details"].as_array().unwrap().clone();
+        let limit = details.into_iter().find(|detail| detail["name"] == "size_limit").unwrap();
+        limit["value"].as_u64().unwrap()
+    };
+    let before = limit();
+    let limited = format!("{engine}?size_bytes_max=8388608");
+    assert_ne!(before, 8_388_608);
+    for verb in ["stat", "verify", "sync"] {
+        assert!(sessile(&[verb, &limited]).status.success(), "{verb}");
+        assert_eq!(limit(), before, "{verb}");
+    }
+    assert!(sessile(&["gc", &limited]).status.success());
+    assert_eq!(limit(), 8_388_608);
+    assert!(sessile(&["drop", &engine, "--yes"]).status.success());
+}
+
 #[test]
 fn gc_removes_all_that_has_expired_and_nothing_else() {
     let dir = on_disk();

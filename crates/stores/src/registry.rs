@@ -117,6 +117,16 @@ pub fn open(url: &str, context: &Context) -> Result<Sessions> {
     open_with_defaults(url, &[], context)
 }
 
+/// Opens the store of a URL to look at it: options that change the store for all its processes are
+/// not applied.
+///
+/// # Errors
+///
+/// Those of [`open`].
+pub fn open_to_look(url: &str, context: &Context) -> Result<Sessions> {
+    opened(url, &[], LASTING_OPTIONS, context)
+}
+
 /// Opens the store of a URL. Each option of `defaults` that the store takes and the URL lacks is
 /// added to the URL.
 ///
@@ -128,10 +138,23 @@ pub(crate) fn open_with_defaults(
     defaults: &[(&str, String)],
     context: &Context,
 ) -> Result<Sessions> {
+    opened(url, defaults, &[], context)
+}
+
+/// The options that outlive the process which opens a store with them.
+const LASTING_OPTIONS: &[&str] = &["size_bytes_max"];
+
+fn opened(
+    url: &str,
+    defaults: &[(&str, String)],
+    without: &[&str],
+    context: &Context,
+) -> Result<Sessions> {
     let mut url = StoreUrl::parse(url)?;
     let label = url.redacted();
     let opened = entry_for(&url).and_then(|entry| {
         url.check_options(entry.name, &entry.option_names().collect::<Vec<_>>())?;
+        without.iter().for_each(|name| url.without(name));
         for (name, value) in defaults.iter().filter(|(name, _)| entry.takes_option(name)) {
             url.set_default(name, value);
         }

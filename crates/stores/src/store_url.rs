@@ -121,6 +121,11 @@ impl StoreUrl {
         self.options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
 
+    /// Takes an option away, if it is given.
+    pub(crate) fn without(&mut self, name: &str) {
+        self.options.remove(name);
+    }
+
     /// An option that is a whole number within a range.
     ///
     /// # Errors
