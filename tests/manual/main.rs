@@ -242,6 +242,55 @@ fn is_file(name: &str) -> bool {
     ["inc", "ini", "so"].contains(&name)
 }
 
+/// Pages with tables of options of a language, and where the options are declared.
+const LANGUAGES: &[(&str, &str)] = &[
+    ("docs/python.md", "bindings/python/python/sessile/"),
+    ("docs/node.md", "bindings/node/types/"),
+];
+
+#[test]
+fn the_options_of_a_language_are_in_its_code() {
+    let files = files().unwrap();
+    for (page, folder) in LANGUAGES {
+        let code: String = files
+            .iter()
+            .filter(|file| file.path.starts_with(folder))
+            .map(|file| file.text.as_str())
+            .collect();
+        let text = text_of(page);
+        let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+        let names: Vec<&str> = rows.filter_map(|row| Some(row.split_once('`')?.0)).collect();
+        let is_option = |name: &&str| name.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+        let names: Vec<&str> = names.into_iter().filter(is_option).collect();
+        assert!(names.len() > 5, "{page}: {names:?}");
+        let unknown: Vec<&&str> = names.iter().filter(|name| !code.contains(**name)).collect();
+        assert!(unknown.is_empty(), "{page}: nothing in {folder} knows {unknown:?}");
+    }
+}
+
+/// Pages whose flags are those of the command; on others they may be those of other programs.
+const PAGES_WITH_FLAGS: &[&str] =
+    &["docs/operations.md", "docs/benchmark.md", "docs/limits.md", "docs/sessile-or-redis.md"];
+
+#[test]
+fn the_flags_of_the_command_exist() {
+    let known = text_of("docs/command-line.md");
+    let known: BTreeSet<&str> = code_spans(&known)
+        .into_iter()
+        .filter_map(|span| span.text.split_whitespace().next())
+        .collect();
+    assert!(known.contains("--json") && known.contains("--quick"), "{known:?}");
+    for page in PAGES_WITH_FLAGS {
+        let text = text_of(page);
+        let spans = code_spans(&text).into_iter();
+        let flags = spans.filter(|span| span.text.starts_with("--"));
+        let flag = |span: Piece<'_>| span.text.split([' ', '=']).next().map(str::to_owned);
+        let unknown: Vec<String> =
+            flags.filter_map(flag).filter(|flag| !known.contains(flag.as_str())).collect();
+        assert!(unknown.is_empty(), "{page}: the command has no {unknown:?}");
+    }
+}
+
 /// The kinds of errors, from the table that a test of `crates/capi` keeps.
 fn kinds() -> Vec<String> {
     let table = text_of("crates/capi/ERRORS.md");
