@@ -32,7 +32,7 @@ const DISTANCE_MAX: usize = 400;
 /// Shorter ones are parts of a text.
 const WORDS_MIN: usize = 2;
 /// The list is to be searched, so the beginning of a text is enough.
-const WORDS_MAX: usize = 8;
+const WORDS_MAX: usize = 7;
 
 /// The block of the manual: each kind, and its texts below it.
 pub fn list(files: &[SourceFile]) -> String {

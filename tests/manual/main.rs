@@ -191,6 +191,12 @@ fn every_option_of_a_store_is_in_the_manual() {
             assert!(missing.is_empty(), "{page} lacks options of {store}: {missing:?}");
         }
     }
+    let anywhere: String = pages().iter().map(|page| page.text.as_str()).collect();
+    let anywhere = anywhere + &text_of("SECURITY.md");
+    let common = registry::COMMON_OPTIONS.iter().map(|option| option.name);
+    let missing: Vec<&str> =
+        common.filter(|name| !anywhere.contains(&format!("`{name}"))).collect();
+    assert!(missing.is_empty(), "no page of the manual names {missing:?}");
     let with_a_page: BTreeSet<&str> =
         OPTION_TABLES.iter().flat_map(|(_, stores)| stores.iter().copied()).collect();
     let without = registry::STORES.iter().filter(|entry| !with_a_page.contains(entry.name));
