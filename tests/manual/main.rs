@@ -169,11 +169,10 @@ fn the_options_in_store_urls_exist() {
 
 /// Where the options of each store have their table.
 const OPTION_TABLES: &[(&str, &[&str])] = &[
-    ("docs/embedded-store.md", &["sessile"]),
-    ("docs/files-and-sqlite.md", &["files", "sqlite"]),
+    ("docs/one-host.md", &["sessile", "files", "sqlite"]),
     ("docs/servers.md", &["mysql", "postgres", "redis", "memcached"]),
     ("docs/limits.md", &["route"]),
-    ("docs/operations.md", &["migrate"]),
+    ("docs/quick-start.md", &["migrate"]),
 ];
 
 #[test]

@@ -82,7 +82,7 @@ fn probe(directory: &Directory, clock: &Clock) -> Result<()> {
     let [one, two] = [create()?, create()?];
     let lacks = |what: &str| {
         Error::new(ErrorKind::Unsupported, format!("the file system {what}"))
-            .advice("use ext4, xfs, btrfs or tmpfs; docs/files-and-sqlite.md says what is needed")
+            .advice("use ext4, xfs, btrfs or tmpfs; docs/one-host.md says what is needed")
     };
     one.name
         .rename(&two.name, RenameFlags::EXCHANGE)

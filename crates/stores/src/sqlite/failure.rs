@@ -13,7 +13,7 @@ pub fn failure(error: rusqlite::Error) -> Error {
         _ => (
             ErrorKind::Corrupt,
             "a stored row is not what was written",
-            "see docs/files-and-sqlite.md, Repair",
+            "see docs/one-host.md, Repair",
         ),
     };
     Error::new(kind, why).advice(advice).source(error)
@@ -47,7 +47,7 @@ fn describe(code: ErrorCode, extended: i32) -> (ErrorKind, &'static str, &'stati
             "free space or move the database",
         ),
         ErrorCode::DatabaseCorrupt => {
-            (ErrorKind::Corrupt, "the database is damaged", "see docs/files-and-sqlite.md, Repair")
+            (ErrorKind::Corrupt, "the database is damaged", "see docs/one-host.md, Repair")
         }
         ErrorCode::NotADatabase => (
             ErrorKind::Corrupt,

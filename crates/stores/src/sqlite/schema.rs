@@ -72,7 +72,7 @@ pub(super) fn create_or_check(pool: &Pool, locks: &ByteLocks) -> Result<u64> {
             if mode != "wal" {
                 let why = "the file system does not support a write-ahead log";
                 return Err(Error::new(ErrorKind::Incompatible, why)
-                    .advice("use a local disk; docs/files-and-sqlite.md says why"));
+                    .advice("use a local disk; docs/one-host.md says why"));
             }
             immediate(connection, || connection.execute_batch(CREATE).map_err(failure))?;
         }
