@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 pub mod copy;
+mod encryption;
 pub mod feature_table;
 mod hashed_ids;
 pub mod layouts;
 mod open_stores;
+mod random;
 pub mod registry;
 mod server_kind;
 mod store_url;

@@ -3,6 +3,7 @@
 use sessile_core::{Capabilities, Clock, Error, ErrorKind, Limits, Operation, Result, Sessions};
 
 pub use crate::STORES;
+use crate::encryption;
 use crate::hashed_ids;
 use crate::server_kind::ServerKind;
 use crate::store_url::StoreUrl;
@@ -84,7 +85,7 @@ pub struct Fixture {
     pub variant: &'static str,
     /// The URL. `{disk}` and `{shm}` stand for a fresh directory on disk or in shared memory,
     /// `{control}` for a second one in shared memory, `{socket}` for the unix socket of a private
-    /// server ([`Capabilities::server`]).
+    /// server ([`Capabilities::server`]), `{key}` for a file with a key for `seal`.
     pub url: &'static str,
 }
 
@@ -95,16 +96,22 @@ pub struct Context {
     pub clock: Clock,
 }
 
+pub(crate) const PAYLOAD_BYTES_MAX: &str = "payload_bytes_max";
+
 /// Options that every store takes.
 pub const COMMON_OPTIONS: &[OptionHelp] = &[
     option(
-        "payload_bytes_max",
+        PAYLOAD_BYTES_MAX,
         "largest payload in bytes; larger saves are refused (default 67108864, or the \
          store's own limit)",
     ),
     option(
         "ids",
         "plain (default) or hashed: store a digest, so that a stolen dump logs nobody in",
+    ),
+    option(
+        encryption::OPTION,
+        "file with the key that encrypts payloads, so that a stolen dump tells nothing",
     ),
 ];
 
@@ -163,7 +170,15 @@ fn opened(
             "hashed" => Some(true),
             _ => None,
         })?;
-        let sessions = (entry.open)(&url, context)?;
+        let envelope = encryption::envelope(&url)?;
+        if envelope.is_some() {
+            encryption::widen_limit(&mut url)?;
+        }
+        let opened = (entry.open)(&url, context)?;
+        let sessions = match envelope {
+            Some(envelope) => encryption::encrypt(opened, envelope)?,
+            None => opened,
+        };
         if hashed { sessions.storing_keys_as(hashed_ids::digest) } else { Ok(sessions) }
     });
     opened.map_err(|error| error.during(Operation::Open, &label, None))
@@ -260,7 +275,7 @@ pub fn entry_for(url: &StoreUrl) -> Result<&'static StoreEntry> {
 pub fn limits(url: &StoreUrl) -> Result<Limits> {
     let default = Limits::default();
     let payload_bytes_max =
-        url.number("payload_bytes_max", default.payload_bytes_max, 1..=u64::MAX)?;
+        url.number(PAYLOAD_BYTES_MAX, default.payload_bytes_max, 1..=u64::MAX)?;
     Ok(Limits { payload_bytes_max, ..default })
 }
 

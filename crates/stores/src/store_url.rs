@@ -121,6 +121,10 @@ impl StoreUrl {
         self.options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
 
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.options.insert(name.to_owned(), value.to_owned());
+    }
+
     /// Takes an option away, if it is given.
     pub(crate) fn without(&mut self, name: &str) {
         self.options.remove(name);

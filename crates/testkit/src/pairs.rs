@@ -1,4 +1,5 @@
-//! Stores that are made of others, on more pairs than the one that the registry names.
+//! Stores that are made of others, on more pairs than the one that the registry names; and a store
+//! whose payloads are encrypted.
 //!
 //! Each pair is held to the capabilities of its home store; the cases are those of every store.
 
@@ -23,6 +24,10 @@ const BINS: &[Fixture] = &[Fixture {
           &large=files:{shm}/large&larger_than=8",
 }];
 
+/// Encryption, which each store takes as an option.
+const SEALED: &[Fixture] =
+    &[Fixture { variant: "sealed", url: "files:{shm}/sessions?seal={key}" }];
+
 /// The pairs whose stores this build contains.
 pub(crate) fn entries() -> &'static [StoreEntry] {
     static ENTRIES: OnceLock<Vec<StoreEntry>> = OnceLock::new();
@@ -40,6 +45,8 @@ pub(crate) fn entries() -> &'static [StoreEntry] {
             pair("memcached", "files", MEMCACHED),
             pair("files", "files", BINS),
         ];
-        pairs.into_iter().flatten().collect()
+        let sealed =
+            registry::by_name("files").map(|files| StoreEntry { fixtures: SEALED, ..*files });
+        pairs.into_iter().flatten().chain(sealed).collect()
     })
 }

@@ -6,30 +6,22 @@
 
 use std::time::Duration;
 
-use sessile_core::{Error, ErrorKind, Holder, Limits, Result, Timestamp};
+use sessile_core::{Holder, Limits, Result, Timestamp};
 
 use crate::locks::host;
+use crate::random;
 use crate::registry::{OptionHelp, option};
 use crate::store_url::StoreUrl;
 
 pub type Token = [u8; 16];
 
 pub fn new_token() -> Result<Token> {
-    random_bytes()
+    random::bytes()
 }
 
 /// The mark that a token leaves in what it writes: its first bytes.
 pub fn mark(token: &Token) -> u64 {
     u128::from_le_bytes(*token) as u64
-}
-
-/// Random bytes from the kernel, so that parent and child never draw the same.
-pub fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES]> {
-    let mut bytes = [0; BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        Error::new(ErrorKind::Io, "the kernel gives no random bytes").source(error)
-    })?;
-    Ok(bytes)
 }
 
 /// The note: process id (4 bytes), since (8 bytes), host (0 to 64 bytes).

@@ -19,7 +19,7 @@ use sessile_core::{
     Timestamp, Waiting, follow_aliases,
 };
 
-use crate::locks::token::random_bytes;
+use crate::random;
 
 pub fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -38,7 +38,7 @@ pub fn corrupt(what: &'static str) -> Error {
 }
 
 pub fn random_mark() -> Result<i64> {
-    random_bytes().map(i64::from_le_bytes)
+    random::bytes().map(i64::from_le_bytes)
 }
 
 pub const SCHEMA: i64 = 1;
