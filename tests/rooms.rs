@@ -23,6 +23,8 @@ const STORES: (&str, &[&str]) = (
     &[
         "store_url",
         "hashed_ids",
+        "random",
+        "encryption",
         "server_kind",
         "registry",
         "open_stores",

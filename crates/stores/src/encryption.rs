@@ -1,9 +1,9 @@
-//! `?seal=FILE`: payloads are encrypted before the store sees them, so that a stolen dump, backup or
-//! disk tells nothing. The manual is `SECURITY.md`, "Encrypted sessions"; why the key does not
+//! `?seal=FILE`: payloads are encrypted before the store sees them, so that a stolen dump, backup
+//! or disk tells nothing. The manual is `SECURITY.md`, "Encrypted sessions"; why the key does not
 //! depend on the id is `docs/decisions/0041-encrypted-payloads.md`.
 //!
-//! Invariants: what this store writes is encrypted with the first key of the file; what it reads may
-//! be encrypted with any of them, or not at all (a site that turned the option on keeps its
+//! Invariants: what this store writes is encrypted with the first key of the file; what it reads
+//! may be encrypted with any of them, or not at all (a site that turned the option on keeps its
 //! sessions). Keys, locks, expiry and versions are those of the store beneath. Ids are not hidden:
 //! `ids=hashed` does that.
 
@@ -18,7 +18,6 @@ use sessile_core::{
 };
 
 use self::envelope::Envelope;
-use crate::registry;
 use crate::store_url::{StoreUrl, invalid};
 
 /// The option, which every store takes.
@@ -33,16 +32,9 @@ pub fn envelope(url: &StoreUrl) -> Result<Option<Envelope>> {
     url.text(OPTION).map(|path| key_file::read(path).map(Envelope::new)).transpose()
 }
 
-/// Makes room for what encryption adds: the limit of the URL is that of payloads as applications see
-/// them.
-///
-/// # Errors
-///
-/// `InvalidUrl` for a malformed limit.
-pub fn widen_limit(url: &mut StoreUrl) -> Result<()> {
-    let limit = registry::limits(url)?.payload_bytes_max.saturating_add(envelope::OVERHEAD_BYTES);
-    url.set(registry::PAYLOAD_BYTES_MAX, &limit.to_string());
-    Ok(())
+/// The limit of a store in which payloads of up to so many bytes are encrypted.
+pub fn widened(payload_bytes_max: u64) -> u64 {
+    payload_bytes_max.saturating_add(envelope::OVERHEAD_BYTES)
 }
 
 /// Puts the encryption before an opened store.

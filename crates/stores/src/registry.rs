@@ -172,7 +172,9 @@ fn opened(
         })?;
         let envelope = encryption::envelope(&url)?;
         if envelope.is_some() {
-            encryption::widen_limit(&mut url)?;
+            // The limit of the URL is that of payloads as applications see them.
+            let limit = encryption::widened(limits(&url)?.payload_bytes_max);
+            url.set(PAYLOAD_BYTES_MAX, &limit.to_string());
         }
         let opened = (entry.open)(&url, context)?;
         let sessions = match envelope {

@@ -1,3 +1,6 @@
+//! Tests of an encrypted store of files: what is stored, and what each key and limit leads to. Not
+//! the format, which `envelope.rs` tests.
+
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
