@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-session-tests python python-test python-bench node node-test node-bench example test-products drupal-bench php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products drupal-bench php-session-tests toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -104,6 +104,9 @@ php-install: php ## Copies it into PHP's directory of extensions (root)
 
 perl: toolchain ## Builds the modules for the installed Perl, and says where they are
 	@sh scripts/perl.sh build
+
+perl-bench: toolchain ## Measures the loop of source C in Perl: Apache::Session::File, ours, and floors (ROUNDS=15)
+	@sh scripts/perl.sh bench $(ROUNDS)
 
 perl-session-tests: toolchain ## Runs tests of Apache::Session itself on them
 	@sh scripts/perl.sh session-tests

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Perl modules: perl.sh build | test | session-tests | example
+# The Perl modules: perl.sh build | test | session-tests | bench | example
 #
 # `build` leaves them in target/perl-PROFILE and prints that directory. SESSILE_PROFILE=debug takes
 # the library that the Rust tests have built. PERL names another perl.
@@ -47,12 +47,17 @@ session-tests)
     build_modules
     sh scripts/perl_session_tests.sh "$perl" "$build"
     ;;
+bench)
+    build_modules
+    shift
+    exec "$perl" -I"$build/blib/lib" -I"$build/blib/arch" bindings/perl/bench/loop.pl "$@"
+    ;;
 example)
     build_modules
     sh scripts/example.sh perl "$perl" "$build"
     ;;
 *)
-    echo "usage: sh scripts/perl.sh build | test | session-tests | example" >&2
+    echo "usage: sh scripts/perl.sh build | test | session-tests | bench | example" >&2
     exit 2
     ;;
 esac

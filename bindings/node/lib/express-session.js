@@ -140,11 +140,10 @@ class SessileStore extends session.Store {
 
   #set (sid, base, text, lifeMs) {
     const [store, key] = [this.#store, keyOf(sid)]
-    const set = (ticket, queuedMs) =>
-      store.set(ticket, key, base, text, this.#rules, lifeMs, queuedMs)
+    const set = (ticket) => store.set(ticket, key, base, text, this.#rules, lifeMs)
     if (!store.answersAtOnce) return wait(store, key, set)
     try {
-      return now((ticket) => set(ticket, 0))
+      return now(set)
     } catch (error) {
       if (error.code !== 'lock-timeout') throw error
       return wait(store, key, set)

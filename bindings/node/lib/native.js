@@ -52,10 +52,11 @@ function now (call) {
   return checked(call(0))
 }
 
-function later (sign, call) {
+function later (sign, call, queuedMs = 0) {
   return new Promise((resolve, reject) => {
     last = last === 0x7fffffff ? 1 : last + 1
     const ticket = sign * last
+    channel.hasQueued(queuedMs)
     call(ticket)
     // The process lives while an answer is under way.
     if (pending.size === 0) awake = setInterval(() => {}, 0x7fffffff)
@@ -84,12 +85,11 @@ function takeTime (call) {
 }
 
 /** Runs what may wait for the lock of an id. The waits of an id stand in line, so that they need
- * one thread: those of one visitor hold up no other. `call` gets its ticket and how many
- * milliseconds it has stood there. */
+ * one thread: those of one visitor hold up no other. */
 function wait (store, id, call) {
   const { lines } = store
   const begun = performance.now()
-  const turn = () => later(-1, (ticket) => call(ticket, performance.now() - begun))
+  const turn = () => later(-1, call, performance.now() - begun)
   const before = lines.get(id)
   const answer = before === undefined ? turn() : before.then(turn)
   const last = answer.then(() => {}, () => {}).then(() => {
@@ -102,7 +102,7 @@ function wait (store, id, call) {
 /** `ask`, and `wait` if the lock of the id is not free. */
 async function askOrWait (store, id, call) {
   try {
-    return await ask(store, (ticket) => call(ticket, 0))
+    return await ask(store, call)
   } catch (error) {
     if (error.code !== 'lock-timeout') throw error
   }

@@ -221,15 +221,13 @@ class Held {
   }
 
   /** Gives it a new id: at each log-in and change of rights. If it keeps its data, requests that
-   * are under way see it under the old id as it was, for the grace. */
+   * are under way see it under the old id as it was, for the grace. Of a session that another
+   * request has ended meanwhile nothing is kept: that is an error, and without `keep` no
+   * difference. */
   regenerate ({ keep = false } = {}) {
     return this.#alone(async () => {
-      const [fresh, request] = [newId(), this.#request]
-      if (this.#text !== null) {
-        if (!request.isOpen()) await this.#reopen()
-        const move = (ticket) => request.regenerate(ticket, this.#id, fresh, keep)
-        await (request.holdsLock() ? this.#ask(move) : this.#wait(move))
-      }
+      const fresh = newId()
+      if (this.#text !== null && !await this.#moved(fresh, keep)) this.#text = null
       this.#id = fresh
       if (!keep) this.#load({})
     })
@@ -276,22 +274,31 @@ class Held {
   }
 
   #askOrWait (call) {
-    return askOrWait(this.#sessions.store, this.#id, this.#inLine(call))
+    return askOrWait(this.#sessions.store, this.#id, call)
   }
 
   #wait (call) {
-    return wait(this.#sessions.store, this.#id, this.#inLine(call))
-  }
-
-  #inLine (call) {
-    return (ticket, queuedMs) => {
-      if (ticket < 0) this.#request.hasQueued(queuedMs)
-      return call(ticket)
-    }
+    return wait(this.#sessions.store, this.#id, call)
   }
 
   async #close () {
     if (this.#request.isOpen()) await this.#ask((ticket) => this.#request.close(ticket, true))
+  }
+
+  // False if there is nothing to move: another request has ended the session.
+  async #moved (fresh, keep) {
+    const request = this.#request
+    try {
+      if (!request.isOpen()) await this.#reopen()
+    } catch (error) {
+      const lost = NOT_REOPENED[error.code]
+      if (lost === undefined) throw error
+      if (keep) throw new DestroyedError(LOST[lost])
+      return false
+    }
+    const move = (ticket) => request.regenerate(ticket, this.#id, fresh, keep)
+    await (request.holdsLock() ? this.#ask(move) : this.#wait(move))
+    return true
   }
 
   #reopen () {

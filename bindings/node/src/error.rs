@@ -1,10 +1,12 @@
 //! Errors as values: `lib/errors.js` has a class for each kind, by its code.
 
+use napi::bindgen_prelude::Either;
 use napi_derive::napi;
-use sessile_core::{Error, ErrorKind};
+use sessile_core::{Error, ErrorKind, Result};
 
 /// A failed call.
 #[napi(object)]
+#[derive(Default)]
 pub struct Failure {
     /// The kind.
     pub code: String,
@@ -23,14 +25,13 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn new(code: &str, message: String) -> Failure {
-        let (code, holder_pid, holder_host) = (code.to_owned(), None, None);
-        Failure { code, message, holder_pid, holder_host, waited_ms: None, size: None, limit: None }
+    pub(crate) fn new(code: &str, message: String) -> Failure {
+        Failure { code: code.to_owned(), message, ..Failure::default() }
     }
 
-    /// A defect of Sessile, which standard error has told.
-    pub(crate) fn panic() -> Failure {
-        Failure::new("panic", "a defect of sessile: standard error says where".to_owned())
+    /// What a result is in Node.
+    pub(crate) fn or<T>(result: Result<T>) -> Either<T, Failure> {
+        result.map_or_else(|error| Either::B(Failure::from(&error)), Either::A)
     }
 }
 

@@ -6,6 +6,7 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use napi::Status;
 use napi::bindgen_prelude::{FnArgs, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi_derive::napi;
 
 type Callback = ThreadsafeFunction<String, (), FnArgs<(String,)>, Status, false, true>;
 
@@ -34,7 +35,8 @@ impl Log for NodeLogger {
 }
 
 /// Sends log lines to a callback, unless a living environment gets them.
-pub(crate) fn install(callback: Function<'_, FnArgs<(String,)>, ()>) -> napi::Result<()> {
+#[napi]
+pub fn log_to(callback: Function<'_, FnArgs<(String,)>, ()>) -> napi::Result<()> {
     let Ok(mut place) = CALLBACK.lock() else { return Ok(()) };
     if place.as_ref().is_none_or(Callback::aborted) {
         let weak = callback.build_threadsafe_function::<String>().weak::<true>();

@@ -1,11 +1,9 @@
 //! The settings of an application.
 
-use std::time::Duration;
-
 use napi::bindgen_prelude::Either;
 use napi_derive::napi;
-use sessile_core::{Error, ErrorKind, Result};
-use sessile_handler::{Concurrency, Format, OnConflict, OnLockTimeout};
+use sessile_core::Result;
+use sessile_handler::{OnLockTimeout, concurrency, seconds};
 
 use crate::error::Failure;
 
@@ -32,18 +30,15 @@ pub struct Rules(pub(crate) sessile_handler::Rules);
 /// Checks settings.
 #[napi]
 pub(crate) fn make_rules(options: RulesOptions) -> Either<Rules, Failure> {
-    match rules(&options) {
-        Ok(rules) => Either::A(Rules(rules)),
-        Err(error) => Either::B(Failure::from(&error)),
-    }
+    Failure::or(rules(&options).map(Rules))
 }
 
 fn rules(options: &RulesOptions) -> Result<sessile_handler::Rules> {
     let usual = sessile_handler::Rules::default();
-    let time = |given: Option<f64>, usual| given.map_or(Ok(usual), milliseconds);
+    let time = |ms: Option<f64>, usual| ms.map_or(Ok(usual), |ms| seconds(ms / 1e3));
     Ok(sessile_handler::Rules {
-        idle: milliseconds(options.idle_ms)?,
-        absolute_lifetime: options.lifetime_ms.map(milliseconds).transpose()?,
+        idle: time(Some(options.idle_ms), usual.idle)?,
+        absolute_lifetime: options.lifetime_ms.map(|ms| seconds(ms / 1e3)).transpose()?,
         lock_wait: time(options.lock_wait_ms, usual.lock_wait)?,
         grace: time(options.grace_ms, usual.grace)?,
         lazy_start: options.lazy_start.unwrap_or(usual.lazy_start),
@@ -53,38 +48,10 @@ fn rules(options: &RulesOptions) -> Result<sessile_handler::Rules> {
             Some(true) => OnLockTimeout::ReadUnlocked,
             _ => OnLockTimeout::Fail,
         },
-        concurrency: concurrency(options)?,
+        concurrency: concurrency(
+            options.concurrency.as_deref().unwrap_or("exclusive"),
+            options.format.as_deref().or(Some("json")),
+            options.on_conflict.as_deref().unwrap_or("last"),
+        )?,
     })
-}
-
-/// Larger times than a clock counts are for ever.
-pub(crate) fn milliseconds(number: f64) -> Result<Duration> {
-    if number.is_nan() || number < 0.0 {
-        return Err(refused("a time is a number of milliseconds, and not less than 0"));
-    }
-    Ok(Duration::try_from_secs_f64(number / 1e3).unwrap_or(Duration::MAX))
-}
-
-fn concurrency(options: &RulesOptions) -> Result<Concurrency> {
-    let format = match options.format.as_deref() {
-        None | Some("json") => Format::Json,
-        Some("php") => Format::Php,
-        Some("php_serialize") => Format::PhpSerialize,
-        Some(_) => return Err(refused("format is json, php or php_serialize")),
-    };
-    let on_conflict = match options.on_conflict.as_deref() {
-        None | Some("last") => OnConflict::LastWins,
-        Some("fail") => OnConflict::Fail,
-        Some(_) => return Err(refused("onConflict is last or fail")),
-    };
-    match options.concurrency.as_deref() {
-        None | Some("exclusive") => Ok(Concurrency::Exclusive),
-        Some("detect") => Ok(Concurrency::Detect),
-        Some("merge") => Ok(Concurrency::Merge { format: Some(format), on_conflict }),
-        Some(_) => Err(refused("concurrency is exclusive, merge or detect")),
-    }
-}
-
-fn refused(why: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, why)
 }

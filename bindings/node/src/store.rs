@@ -8,21 +8,22 @@ use std::time::Duration;
 use napi::bindgen_prelude::{Either, Either4};
 use napi_derive::napi;
 use sessile_core::{Counter, Error, ErrorKind, Key, Result, Sessions, SessionsBound, Ttl};
+use sessile_handler::seconds;
 use sessile_stores::{Context, OpenStores, Settings, StoreUrl, registry};
 
-use crate::calls::{Answer, Callback, Channel, perform};
+use crate::calls::{Answer, Channel, Wait};
 use crate::error::Failure;
-use crate::rules::milliseconds;
 
 /// An open store. The environments of a process share what it is made of.
 #[napi]
+#[derive(Clone)]
 pub struct Store {
-    pub(crate) channel: Arc<Callback>,
-    pub(crate) lazy: Arc<LazyStore>,
+    channel: Channel,
+    lazy: Arc<LazyStore>,
 }
 
 /// A store that connects to its server at the first call, in the thread of that call.
-pub(crate) struct LazyStore {
+struct LazyStore {
     url: String,
     settings: Settings,
     label: String,
@@ -36,12 +37,8 @@ impl LazyStore {
     fn new(url: &str, settings: Settings) -> Result<LazyStore> {
         let parsed = StoreUrl::parse(url)?;
         let entry = registry::entry_for(&parsed)?;
-        let store = LazyStore {
-            url: url.to_owned(),
-            settings,
-            label: parsed.redacted(),
-            opened: OnceLock::new(),
-        };
+        let (url, label) = (url.to_owned(), parsed.redacted());
+        let store = LazyStore { url, settings, label, opened: OnceLock::new() };
         if entry.capabilities.server.is_none() && !entry.decorates {
             store.get()?;
         }
@@ -50,7 +47,7 @@ impl LazyStore {
 
     /// A failure is tried again by the next call. Of two calls that connect at the same time one
     /// connection stays.
-    pub(crate) fn get(&self) -> Result<&Sessions> {
+    fn get(&self) -> Result<&Sessions> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
@@ -71,20 +68,18 @@ pub fn open_store(
 ) -> Either<Store, Failure> {
     let payload_bytes_max = payload_bytes_max.map(|bytes| bytes as u64);
     let settings = Settings { payload_bytes_max, hashed_ids, request_time_max: None };
-    match LazyStore::new(&url, settings) {
-        Ok(lazy) => Either::A(Store { channel: Arc::clone(&channel.0), lazy: Arc::new(lazy) }),
-        Err(error) => Either::B(Failure::from(&error)),
-    }
+    let opened = LazyStore::new(&url, settings).map(Arc::new);
+    Failure::or(opened.map(|lazy| Store { channel: channel.clone(), lazy }))
 }
 
 impl Store {
     pub(crate) fn perform(
         &self,
         ticket: i32,
-        call: impl FnOnce(&Sessions) -> Result<Answer> + Send + 'static,
+        call: impl FnOnce(&Sessions, Wait) -> Result<Answer> + Send + 'static,
     ) -> Answer {
         let lazy = Arc::clone(&self.lazy);
-        perform(&self.channel, ticket, move || call(lazy.get()?))
+        self.channel.perform(ticket, move |wait| call(lazy.get()?, wait))
     }
 }
 
@@ -111,7 +106,7 @@ impl Store {
     /// one of a listing.
     #[napi]
     pub fn peek(&self, ticket: i32, id: String, listed: bool) -> Answer {
-        self.perform(ticket, move |sessions| {
+        self.perform(ticket, move |sessions, _| {
             let found = sessions.find(&key(&id, listed)?)?;
             // An id from before a log-in does not show what came after it.
             let here = found.record.filter(|_| found.moved_to.is_none());
@@ -127,8 +122,8 @@ impl Store {
     /// Lets a session live for `idle_ms` from now.
     #[napi]
     pub fn touch(&self, ticket: i32, id: String, idle_ms: f64) -> Answer {
-        self.perform(ticket, move |sessions| {
-            let idle = milliseconds(idle_ms)?.max(Duration::from_millis(1));
+        self.perform(ticket, move |sessions, _| {
+            let idle = seconds(idle_ms / 1e3)?.max(Duration::from_millis(1));
             sessions.touch(&key(&id, false)?, Ttl::sliding(idle)?).map(|()| None)
         })
     }
@@ -136,13 +131,13 @@ impl Store {
     /// Destroys a session at once, even a locked one. It stays destroyed.
     #[napi]
     pub fn destroy(&self, ticket: i32, id: String, listed: bool) -> Answer {
-        self.perform(ticket, move |sessions| sessions.destroy(&key(&id, listed)?).map(|()| None))
+        self.perform(ticket, move |sessions, _| sessions.destroy(&key(&id, listed)?).map(|()| None))
     }
 
     /// Removes expired sessions and answers with their number; only a few of them if not `all`.
     #[napi]
     pub fn collect(&self, ticket: i32, all: bool) -> Answer {
-        self.perform(ticket, move |sessions| {
+        self.perform(ticket, move |sessions, _| {
             Ok(Some(Either4::C(sessile_handler::collect(sessions, all)? as f64)))
         })
     }

@@ -5,7 +5,7 @@
 //! four threads for files, names and ciphers.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -38,10 +38,14 @@ impl Threads {
         Threads { name, count_max, state: Mutex::new(state), arrived: Condvar::new() }
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs a job in a thread, in turn if all are busy. If the system has no thread left and none
     /// runs, the job runs here.
     pub(crate) fn run(&'static self, job: Job) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.jobs.push_back(job);
         if state.idle >= state.jobs.len() || state.count >= self.count_max {
             self.arrived.notify_one();
@@ -60,20 +64,20 @@ impl Threads {
     }
 
     fn work(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
                 job();
-                state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                state = self.state();
                 continue;
             }
             state.idle += 1;
-            let waited = self.arrived.wait_timeout(state, REST_MAX);
-            let (after, rest) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = after;
+            let rest = |state: &mut State| state.jobs.is_empty();
+            let waited = self.arrived.wait_timeout_while(state, REST_MAX, rest);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.idle -= 1;
-            if rest.timed_out() && state.jobs.is_empty() {
+            if state.jobs.is_empty() {
                 state.count -= 1;
                 return;
             }

@@ -259,6 +259,36 @@ test('a second save names what another request has ended', async () => {
   }
 })
 
+// It threw, where express-session makes a new session whatever has become of the old one.
+test('a new id after a save does not fail because another request has ended the session', async () => {
+  const sessions = open(stores.engine())
+  const ends = {
+    'log-out': (id) => sessions.destroy(id),
+    'another id': async (id) => {
+      const other = await sessions.begin(id)
+      await other.regenerate({ keep: true })
+      await other.commit()
+    }
+  }
+  for (const [name, end] of Object.entries(ends)) {
+    const session = await sessions.begin()
+    session.data.user = 1
+    await session.commit()
+    const old = session.id
+    await end(old)
+    // Its values would come back under the new id.
+    await assert.rejects(session.regenerate({ keep: true }), { code: 'destroyed' }, name)
+    assert.equal(session.id, old)
+    await session.regenerate()
+    assert.notEqual(session.id, old)
+    assert.deepEqual(session.data, {}, name)
+    session.data.user = 2
+    await session.commit()
+    assert.deepEqual(await sessions.peek(session.id), { user: 2 })
+    assert.equal(await sessions.peek(old), null, name)
+  }
+})
+
 test('a session that cannot be serialised is refused, and what was stored stays', async () => {
   const sessions = open(stores.engine())
   const first = await sessions.begin()

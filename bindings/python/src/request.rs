@@ -7,10 +7,10 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sessile_core::{Clock, Error, Result, Sessions};
-use sessile_handler::{Access, Closed, Concurrency, Save};
+use sessile_handler::{Access, Closed, Concurrency, Save, seconds};
 
 use crate::error::{exception, raised};
-use crate::rules::{Rules, seconds};
+use crate::rules::Rules;
 use crate::store::Store;
 
 /// All of a wait is spent.

@@ -1,10 +1,7 @@
 //! The settings of an application.
 
-use std::time::Duration;
-
 use pyo3::prelude::*;
-use sessile_core::{Error, ErrorKind, Result};
-use sessile_handler::{Concurrency, Format, OnConflict, OnLockTimeout};
+use sessile_handler::{OnLockTimeout, concurrency as concurrency_of, seconds};
 
 use crate::error::raised;
 
@@ -51,37 +48,4 @@ impl Rules {
         };
         raised(py, rules())
     }
-}
-
-/// A time in seconds. Larger ones than a clock counts are for ever.
-pub(crate) fn seconds(number: f64) -> Result<Duration> {
-    if number.is_nan() || number < 0.0 {
-        return Err(refused("a time is a number of seconds, and not less than 0"));
-    }
-    Ok(Duration::try_from_secs_f64(number).unwrap_or(Duration::MAX))
-}
-
-fn concurrency_of(word: &str, format: Option<&str>, on_conflict: &str) -> Result<Concurrency> {
-    let format = match format {
-        None => None,
-        Some("json") => Some(Format::Json),
-        Some("php") => Some(Format::Php),
-        Some("php_serialize") => Some(Format::PhpSerialize),
-        Some(_) => return Err(refused("format is json, php, php_serialize or None")),
-    };
-    let on_conflict = match on_conflict {
-        "last" => OnConflict::LastWins,
-        "fail" => OnConflict::Fail,
-        _ => return Err(refused("on_conflict is last or fail")),
-    };
-    match word {
-        "exclusive" => Ok(Concurrency::Exclusive),
-        "detect" => Ok(Concurrency::Detect),
-        "merge" => Ok(Concurrency::Merge { format, on_conflict }),
-        _ => Err(refused("concurrency is exclusive, merge or detect")),
-    }
-}
-
-fn refused(why: &'static str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, why)
 }

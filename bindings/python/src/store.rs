@@ -5,10 +5,10 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use sessile_core::{Counter, ErrorKind, Key, Result, Sessions, SessionsBound, Ttl};
+use sessile_handler::seconds;
 use sessile_stores::{Context, OpenStores, Settings, registry};
 
 use crate::error::raised;
-use crate::rules::seconds;
 
 /// An open store. Threads share it, and so do forked children.
 #[pyclass(frozen, module = "sessile._sessile")]

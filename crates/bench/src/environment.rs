@@ -116,7 +116,9 @@ fn flags(choice: &Choice) -> Option<(String, String)> {
             (name, server, extra)
         }
         ContenderSource::Keeper(keeper) => (keeper.server?.to_owned(), keeper.server?, &[]),
-        ContenderSource::Url(..) | ContenderSource::Test(..) => return None,
+        ContenderSource::Language(_) | ContenderSource::Url(..) | ContenderSource::Test(..) => {
+            return None;
+        }
     };
     let extra = extra.iter().map(OsString::from).collect();
     let options = ServerOptions { durability: choice.tier(), measured: true, extra };

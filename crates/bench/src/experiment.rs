@@ -16,6 +16,8 @@ pub enum Experiment {
     Lifecycle,
     /// Sessions in Perl: open, ten reads and ten writes, close.
     Perl,
+    /// Sessions of web frameworks in Python, Node and Perl.
+    Languages,
     /// Payloads of 0.5 to 8 MB: stored, refused or lost.
     Oversize,
     /// Killed workers and servers: what is lost or stuck, and for how long.
@@ -33,6 +35,7 @@ impl Experiment {
         Experiment::Scale,
         Experiment::Lifecycle,
         Experiment::Perl,
+        Experiment::Languages,
         Experiment::Oversize,
         Experiment::Faults,
         Experiment::Rebuild,
@@ -51,6 +54,7 @@ impl Experiment {
             Experiment::Scale => "scale",
             Experiment::Lifecycle => "lifecycle",
             Experiment::Perl => "perl",
+            Experiment::Languages => "languages",
             Experiment::Oversize => "oversize",
             Experiment::Faults => "faults",
             Experiment::Rebuild => "rebuild",

@@ -155,6 +155,9 @@ pub(crate) fn resolve(
             experiments::lifecycle::select(&options.stores, settings.durability)
         }
         Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
+        Experiment::Languages => {
+            experiments::languages::select(&options.stores, settings.durability)
+        }
         Experiment::Rebuild => experiments::rebuild::select(&options.stores, settings.durability),
         _ => selection::select_in(experiment, options),
     }?;
@@ -309,6 +312,7 @@ fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunErro
         ContenderSource::Reference(_)
         | ContenderSource::Handler(_)
         | ContenderSource::Keeper(_)
+        | ContenderSource::Language(_)
         | ContenderSource::Test(..) => u64::MAX,
         ContenderSource::Url(_, url) => {
             let opened =

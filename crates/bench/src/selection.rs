@@ -6,6 +6,7 @@ use sessile_stores::registry::{self, STORES};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
 use crate::experiment::Experiment;
+use crate::experiments::languages::Language;
 use crate::naming;
 use crate::options::{Options, UsageError};
 use crate::oversize;
@@ -47,6 +48,8 @@ pub enum ContenderSource {
     Handler(&'static Handler),
     /// A session keeper inside Perl.
     Keeper(&'static Keeper),
+    /// A program that measures the frameworks of a language.
+    Language(&'static Language),
     /// A contender of a test: its name and directory.
     #[doc(hidden)]
     Test(&'static str, &'static str),
@@ -133,6 +136,7 @@ impl Choice {
             ContenderSource::Url(..)
             | ContenderSource::Handler(_)
             | ContenderSource::Keeper(_)
+            | ContenderSource::Language(_)
             | ContenderSource::Test(..) => None,
         }
     }
@@ -144,7 +148,9 @@ impl Choice {
             | ContenderSource::Url(entry, _) => AfterDeath::of_store(&entry.capabilities),
             ContenderSource::Reference(reference) => reference.after_death,
             ContenderSource::Test(..) => AfterDeath::Freed,
-            ContenderSource::Handler(_) | ContenderSource::Keeper(_) => AfterDeath::NoLock,
+            ContenderSource::Handler(_)
+            | ContenderSource::Keeper(_)
+            | ContenderSource::Language(_) => AfterDeath::NoLock,
         }
     }
 }

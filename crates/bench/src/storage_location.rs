@@ -52,6 +52,7 @@ impl StorageLocation {
             | ContenderSource::Reference(_)
             | ContenderSource::Handler(_)
             | ContenderSource::Keeper(_)
+            | ContenderSource::Language(_)
             | ContenderSource::Test(..) => StorageLocation::Memory,
         }
     }

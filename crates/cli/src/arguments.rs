@@ -17,8 +17,8 @@ use crate::units;
 pub use all::{AllArguments, SetupArguments};
 pub use experiments::{
     ContentionArguments, CycleArguments, ExperimentArguments, FaultsArguments, GcBenchArguments,
-    LifecycleArguments, OpsArguments, OversizeArguments, PerlArguments, RebuildArguments,
-    ScaleArguments,
+    LanguagesArguments, LifecycleArguments, OpsArguments, OversizeArguments, PerlArguments,
+    RebuildArguments, ScaleArguments,
 };
 pub use recommend::{RecommendArguments, SiteAnswers, percent, requests_per_second, yes_or_no};
 
@@ -247,6 +247,9 @@ pub enum ExperimentVerb {
     /// Cache::FastMmap, with what they lock
     #[command(after_help = EXIT_CODES)]
     Perl(PerlArguments),
+    /// Sessions of Django, Flask, Express and Apache::Session, each in its own runtime
+    #[command(after_help = EXIT_CODES)]
+    Languages(LanguagesArguments),
     /// Payloads of half a megabyte to eight: stored, refused with an error, or lost
     #[command(after_help = EXIT_CODES)]
     Oversize(OversizeArguments),

@@ -26,6 +26,7 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
         ExperimentVerb::Perl(arguments) => (Experiment::Perl, arguments),
+        ExperimentVerb::Languages(arguments) => (Experiment::Languages, arguments),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
         ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
         ExperimentVerb::Rebuild(arguments) => (Experiment::Rebuild, arguments),

@@ -161,9 +161,11 @@ impl Sessions {
         self.done(Operation::Peek, Some(key), found)
     }
 
-    /// Stores a new record; `TooLarge` over the limit. See [`Store::create`].
+    /// Stores a new record; `TooLarge` over the limit, `InvalidArgument` under a key of a listing.
+    /// See [`Store::create`].
     pub fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
         let created = self.stored(key).and_then(|stored| {
+            check_unlisted(key)?;
             self.check_size(payload)?;
             self.0.store.create(&stored, payload, ttl)
         });
@@ -343,7 +345,7 @@ impl Lease {
     }
 
     /// Gives the record a new id, which the lease follows; `InvalidArgument` for a grace over the
-    /// limit. See [`Store::regenerate`].
+    /// limit, and for a key of a listing as the new one. See [`Store::regenerate`].
     pub fn regenerate(&mut self, new: &Key, grace: Duration) -> Result<()> {
         let moved = self.sessions.stored(new).and_then(|stored| {
             check_regeneration(&self.key, new, grace)?;
@@ -355,7 +357,17 @@ impl Lease {
     }
 }
 
+/// A digest that listings show is no secret: no session may have it as its id.
+fn check_unlisted(new: &Key) -> Result<()> {
+    if new.is_listed() {
+        let why = "a key of a listing is to read or to destroy a session, and not to make one";
+        return Err(Error::new(ErrorKind::InvalidArgument, why));
+    }
+    Ok(())
+}
+
 fn check_regeneration(old: &Key, new: &Key, grace: Duration) -> Result<()> {
+    check_unlisted(new)?;
     if grace > Limits::GRACE_MAX {
         let why = format!("a grace is at most {} s", Limits::GRACE_MAX.as_secs());
         return Err(Error::new(ErrorKind::InvalidArgument, why));

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Bin, Budget, Clock, Detail, Filter, Key, Limits, Listed, Sessions, Timestamp, Ttl,
+    Bin, Budget, Clock, Detail, ErrorKind, Filter, Key, Limits, Listed, Sessions, Timestamp, Ttl,
 };
 use sessile_engine::{EngineOptions, open};
 
@@ -321,6 +321,24 @@ fn the_key_of_a_listing_leads_only_into_its_bin() {
         assert_eq!(sessions.peek(&key(number)).unwrap(), None);
     }
     sound(&sessions);
+}
+
+/// A create or a new id under a key of a listing was no error, and made a record that its digest
+/// led to: listings show digests because they log nobody in.
+#[test]
+fn no_session_is_made_under_the_key_of_a_listing() {
+    let folder = folder();
+    let (sessions, _) = store(&folder);
+    let listed = sessions.listed_key(&key(1)).as_listed();
+    let refused = sessions.create(&listed, b"x", ttl(60)).unwrap_err();
+    assert_eq!(*refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    sessions.create(&key(2), b"x", ttl(60)).unwrap();
+    let mut begun = sessions.begin(&key(2), Duration::ZERO).unwrap();
+    let refused = begun.lease.regenerate(&listed, Duration::ZERO).unwrap_err();
+    assert_eq!(*refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    drop(begun);
+    assert_eq!(sessions.stat().unwrap().sessions, 1);
+    assert!(sessions.peek(&key(2)).unwrap().is_some());
 }
 
 #[test]

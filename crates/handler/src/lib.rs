@@ -40,8 +40,10 @@ mod php_format;
 mod request;
 mod rules;
 mod session;
+mod words;
 
 pub use collect::collect;
 pub use request::{Closed, Opened, Request, Save, Saved};
 pub use rules::{Concurrency, Format, OnConflict, OnLockTimeout, Rules};
 pub use session::Access;
+pub use words::{concurrency, seconds};

@@ -11,7 +11,7 @@ use sessile_core::Durability;
 
 use crate::collection::{PartState, SeriesPart};
 use crate::experiment::Experiment;
-use crate::experiments::rebuild;
+use crate::experiments::{languages, rebuild};
 use crate::options::{Options, UsageError};
 use crate::perl;
 use crate::php;
@@ -135,6 +135,7 @@ fn is_known(word: &str, experiment: Experiment, durability: Durability) -> bool 
     match experiment {
         Experiment::Lifecycle => php::named(&[word.to_owned()]).is_ok(),
         Experiment::Perl => perl::named(&[word.to_owned()]).is_ok(),
+        Experiment::Languages => languages::named(&[word.to_owned()]).is_ok(),
         Experiment::Rebuild => rebuild::is_known(word),
         _ => selection::is_known(word, durability),
     }

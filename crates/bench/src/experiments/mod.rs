@@ -7,6 +7,7 @@ mod contention;
 mod cycle;
 pub(crate) mod faults;
 mod gc;
+pub(crate) mod languages;
 pub(crate) mod lifecycle;
 mod ops;
 mod oversize;
@@ -64,6 +65,7 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Scale => scale::run(bench),
         Experiment::Lifecycle => lifecycle::run(bench),
         Experiment::Perl => perl::run(bench),
+        Experiment::Languages => languages::run(bench),
         Experiment::Oversize => oversize::run(bench),
         Experiment::Faults => faults::run(bench),
         Experiment::Rebuild => rebuild::run(bench),

@@ -74,7 +74,7 @@ impl Options {
         let rounds = self.rounds.unwrap_or(preset.rounds);
         in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
         let seconds = self.seconds.unwrap_or(preset.seconds);
-        if !matches!(experiment, Experiment::Perl | Experiment::Lifecycle | Experiment::Rebuild) {
+        if preset.seconds > 0.0 {
             in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
         }
         let rate = self.rate.or(preset.rate);

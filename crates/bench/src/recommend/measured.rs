@@ -163,7 +163,7 @@ fn memory_of(results: &[Report], question: Option<&Conditions>) -> Option<u64> {
 pub(super) fn is_of_store(row: &Row) -> bool {
     row.workload.is_none()
         && row.php.is_none()
-        && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl")
+        && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl" | "languages")
 }
 
 fn restarts(row: &Row) -> Option<Restarts> {

@@ -3,6 +3,7 @@
 pub(crate) mod bars;
 mod comparability;
 pub(crate) mod faults;
+mod languages;
 mod lifecycle;
 mod markdown;
 mod oversize;

@@ -66,6 +66,7 @@ impl fmt::Display for Report {
         }
         self.lifecycle(f)?;
         self.perl(f)?;
+        self.languages(f)?;
         self.scale(f)?;
         self.space(f)?;
         self.oversize(f)?;
@@ -152,7 +153,10 @@ fn throughput(rows: &[&Row]) -> Table {
 impl Row {
     /// Whether the experiment counts operations instead of seconds, and has its own table.
     fn has_no_seconds(&self) -> bool {
-        matches!(self.experiment.as_str(), "lifecycle" | "oversize" | "perl" | "faults" | "rebuild")
+        matches!(
+            self.experiment.as_str(),
+            "lifecycle" | "oversize" | "perl" | "faults" | "rebuild" | "languages"
+        )
     }
 }
 

@@ -8,6 +8,7 @@ mod contention;
 mod faults;
 mod features;
 mod gc;
+mod languages;
 mod left_out;
 mod lifecycle;
 mod method;
@@ -70,6 +71,7 @@ pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Sectio
                 part("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
                 part("rebuild", "A page that builds its cache", rebuild::body(runs, ids)),
                 part("perl", "Sessions in Perl", perl::body(runs, ids)),
+                part("languages", "Frameworks of other languages", languages::body(runs, ids)),
             ],
         ),
         section("With and without garbage collection", vec![part("gc", "", gc::body(runs, ids)?)]),

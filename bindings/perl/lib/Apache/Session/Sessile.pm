@@ -63,20 +63,17 @@ sub serialiser {
     return Sessile::json();
 }
 
+# Nothing of Apache::Session's own life of a session is here, and few calls: with a store in memory
+# each counts (`make perl-bench`).
 sub TIEHASH {
-    my ($class, $id, $args) = @_;
-    $args //= {};
-    my $self = bless { args => $args, data => {}, status => 0, lock => 0 }, $class;
-    (my $sessions, @$self{qw(serialize unserialize)}) = @{ opened($args) };
-    return $id ? $self->_read($sessions, $id) : $self->_make($sessions);
-}
-
-sub _read {
-    my ($self, $sessions, $given) = @_;
+    my ($class, $given, $args) = @_;
+    my $opened = opened($args //= {});
+    my $self = bless { args => $args, opened => $opened, data => undef, status => 0 }, $class;
+    return $self->_make if !$given;
     my ($id) = $given =~ /\A([a-fA-F0-9]+)\z/ or die 'Invalid session ID: it is not hexadecimal';
-    my $found = Sessile::Session::open($self, $sessions, $id, 1, 1)
+    my $found = Sessile::Session::open($self, $opened->[0], $id, 1, 1)
         // die 'Object does not exist in the data store';
-    my $data = $self->{unserialize}->($found);
+    my $data = $opened->[2]->($found);
     if (!$data) {
         # What is stored stays, whatever it is.
         Sessile::Session::close($self);
@@ -84,17 +81,18 @@ sub _read {
     }
     # Another language may have written it.
     $data->{_session_id} //= $id;
-    @$self{qw(data status)} = ($data, SYNCED);
+    $self->{data}   = $data;
+    $self->{status} = SYNCED;
     return $self;
 }
 
 sub _make {
-    my ($self, $sessions) = @_;
+    my ($self) = @_;
     for (1 .. 20) {
         my $id = Sessile::new_id($self->{args}{IDLength} // 32);
         # A short one may be taken.
-        next if length Sessile::Session::open($self, $sessions, $id);
-        $self->{data}{_session_id} = $id;
+        next if length Sessile::Session::open($self, $self->{opened}[0], $id);
+        $self->{data}   = { _session_id => $id };
         $self->{status} = NEW;
         return $self;
     }
@@ -107,8 +105,7 @@ sub _store {
     my $status = $self->{status};
     return if $status & DELETED;
     if ($status & (NEW | MODIFIED)) {
-        $self->{serialized} = $self->{serialize}->($self->{data});
-        Sessile::Session::save($self, $self->{serialized}, 1);
+        Sessile::Session::save($self, $self->{opened}[1]->($self->{data}), 1);
         $self->{status} = SYNCED;
     }
     else {
@@ -150,8 +147,8 @@ sub DESTROY {
     # Not if it was never opened, and not what another thread has.
     return if !Sessile::Session::is_open($self);
     local $@;
+    # Its lock goes with the object.
     eval { $self->_store; 1 } or warn "Apache::Session::Sessile: nothing is saved: $@\n";
-    Sessile::Session::close($self);
     return;
 }
 

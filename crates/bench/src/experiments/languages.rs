@@ -1,0 +1,302 @@
+//! `languages`: sessions of web frameworks in Python, Node and Perl, ours beside those in use.
+//!
+//! Each language times itself: its program in `bindings/` is started as it is, all its rows in one
+//! run, and prints a line of JSON for each row. It counts what it reads, and a wrong count is a
+//! failure here.
+//!
+//! Invariant: an ended run leaves no process and no file. The programs keep their files in a
+//! private directory, and start their servers in their own process group.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use sessile_core::Durability;
+use sessile_fixtures::PrivateDir;
+
+use crate::experiments::{Bench, check_interrupted};
+use crate::interruption::interrupted;
+use crate::naming;
+use crate::options::UsageError;
+use crate::redact;
+use crate::report::{LatencyUs, Row};
+use crate::run::RunError;
+use crate::selection::{Choice, ContenderSource, LeftOut, Selection, missing_tier};
+use crate::statistics::Spread;
+
+/// A program that takes longer has hung. The quick ones take seconds each, unless others use the
+/// processors.
+const TIME_MAX: Duration = Duration::from_secs(300);
+const POLL: Duration = Duration::from_millis(20);
+/// Where programs make their files.
+const PLACE_VARIABLE: &str = "SESSILE_BENCH_DIR";
+
+/// A language with the program that measures it.
+#[derive(Debug)]
+pub struct Language {
+    pub name: &'static str,
+    /// In the checkout; so are `interpreter` with a slash, and paths of `arguments`.
+    program: &'static str,
+    interpreter: &'static str,
+    arguments: &'static [&'static str],
+    /// Succeeds if all modules can be loaded.
+    probe: &'static [&'static str],
+    /// Requests, or sessions, of a row in a round.
+    calls: &'static str,
+    remedy: &'static str,
+}
+
+const LANGUAGES: &[Language] = &[
+    Language {
+        name: "python",
+        program: "bindings/python/bench/frameworks.py",
+        interpreter: "target/python-release/bin/python",
+        arguments: &[],
+        probe: &["-c", "import django, flask_session, sessile.flask"],
+        calls: "50",
+        remedy: "make python",
+    },
+    Language {
+        name: "node",
+        program: "bindings/node/bench/stores.js",
+        interpreter: "node",
+        arguments: &[],
+        probe: &[
+            "-e",
+            "require('./bindings/node/sessile.node'); \
+             for (const name of ['express-session', 'session-file-store', 'connect-redis']) \
+             require.resolve(name, { paths: ['bindings/node'] })",
+        ],
+        calls: "200",
+        remedy: "make node",
+    },
+    Language {
+        name: "perl",
+        program: "bindings/perl/bench/loop.pl",
+        interpreter: "perl",
+        arguments: &["-Itarget/perl-release/blib/lib", "-Itarget/perl-release/blib/arch"],
+        probe: &["-MApache::Session::File", "-MApache::Session::Sessile", "-e", "1"],
+        calls: "500",
+        remedy: "apt-get install libapache-session-perl, make perl",
+    },
+];
+
+/// What a program prints of a row.
+#[derive(serde::Deserialize)]
+struct ProgramRow {
+    /// The framework, and what keeps its sessions.
+    row: String,
+    #[serde(default)]
+    op: Option<String>,
+    /// Of a request, in each round.
+    #[serde(default)]
+    us: Vec<f64>,
+    #[serde(default)]
+    checked: u64,
+    #[serde(default)]
+    missing: Option<String>,
+    #[serde(default)]
+    wrong: Option<String>,
+}
+
+pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Language>, UsageError> {
+    if stores.is_empty() {
+        return Ok(LANGUAGES.iter().collect());
+    }
+    let words: Vec<&str> = stores.iter().map(|word| word.trim()).collect();
+    naming::select_entries(LANGUAGES, words, "language", |language| (language.name, "default"))
+}
+
+pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
+    let languages = named(stores)?;
+    let checkout = checkout().ok_or_else(|| {
+        UsageError("`languages` starts programs of bindings/: run it in the checkout".to_owned())
+    })?;
+    let mut selection = Selection::default();
+    for language in languages {
+        let tier = missing_tier(&[Durability::None], durability);
+        selection.add(language.choice(durability), tier.or_else(|| language.obstacle(&checkout)));
+    }
+    selection.require_any()
+}
+
+/// The directory around the working directory, or around this program, that has the bindings.
+fn checkout() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let places = [std::env::current_dir().ok(), program];
+    let has_programs =
+        |place: &&Path| LANGUAGES.iter().all(|language| place.join(language.program).is_file());
+    places.iter().flatten().find_map(|place| place.ancestors().find(has_programs)).map(Into::into)
+}
+
+pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
+    let checkout = checkout().ok_or_else(|| RunError::Broken("the checkout is gone".to_owned()))?;
+    let languages: Vec<(Choice, &Language)> = bench
+        .choices
+        .iter()
+        .filter_map(|choice| match choice.target {
+            ContenderSource::Language(language) => Some((choice.clone(), language)),
+            _ => None,
+        })
+        .collect();
+    bench.progress.expect_more(languages.len());
+    for (choice, language) in languages {
+        check_interrupted()?;
+        bench.progress.set_message(&format!("{}: {}", language.name, language.program));
+        match language.measure(&checkout, bench.settings.rounds) {
+            Ok(rows) => rows.into_iter().for_each(|row| add(bench, &choice, row)),
+            Err(why) => {
+                let failed = Some(redact::ids(&why));
+                bench.rows.push(Row { failed, ..bench.row(&choice, "request", 1, 1) });
+            }
+        }
+        bench.progress.advance();
+    }
+    check_interrupted()?;
+    // Each program has compared its counts.
+    bench.mark_rows_verified();
+    Ok(())
+}
+
+fn add(bench: &mut Bench, choice: &Choice, told: ProgramRow) {
+    let (framework, keeper) = told.row.split_once(' ').unwrap_or((&told.row, "default"));
+    let variant = keeper.replace("::", "-").replace([':', ','], "").replace(' ', "-");
+    if let Some(missing) = told.missing {
+        let reason = format!("{missing} is not installed");
+        let (store, variant) = (framework.to_owned(), variant.to_lowercase());
+        bench.left_out.push(LeftOut { store, variant, workers: None, reason });
+        return;
+    }
+    let failed = match told.wrong {
+        None if told.us.is_empty() => Some("the program tells no time".to_owned()),
+        wrong => wrong,
+    };
+    let row = bench.row(choice, told.op.as_deref().unwrap_or("request"), 1, 1);
+    let rates: Vec<f64> = told.us.iter().map(|us| 1e6 / us.max(f64::MIN_POSITIVE)).collect();
+    let us = Spread::of(&told.us);
+    bench.rows.push(Row {
+        store: framework.to_owned(),
+        variant: variant.to_lowercase(),
+        rounds: told.us.len(),
+        ops_per_second: Spread::of(&rates),
+        latency_us: LatencyUs { min: us.low, p50: us.median, max: us.high, ..LatencyUs::default() },
+        operations: told.checked,
+        payload_bytes: 0,
+        failed,
+        ..row
+    });
+}
+
+impl Language {
+    fn choice(&'static self, durability: Durability) -> Choice {
+        Choice {
+            store: self.name,
+            variant: "default".to_owned(),
+            shown_url: format!("program:{}", self.program),
+            target: ContenderSource::Language(self),
+            over_socket: false,
+            shared_by_processes: true,
+            creates: true,
+            reconnects: false,
+            durability: durability.name(),
+        }
+    }
+
+    /// The interpreter in the checkout; relative arguments are meant from there.
+    fn command(&self, checkout: &Path) -> Command {
+        let here = checkout.join(self.interpreter);
+        let own = self.interpreter.contains('/') && here.is_file();
+        let mut command =
+            Command::new(if own { here.as_os_str() } else { self.interpreter.as_ref() });
+        command.current_dir(checkout).args(self.arguments).stdin(Stdio::null());
+        command
+    }
+
+    fn obstacle(&self, checkout: &Path) -> Option<String> {
+        let mut probe = self.command(checkout);
+        let status = probe.args(self.probe).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let can = status.is_ok_and(|status| status.success());
+        (!can).then(|| format!("{} lacks what its program uses ({})", self.name, self.remedy))
+    }
+
+    fn measure(&self, checkout: &Path, rounds: usize) -> Result<Vec<ProgramRow>, String> {
+        let place = PrivateDir::in_shared_memory()
+            .map_err(|error| format!("no fresh directory: {error}"))?;
+        let mut command = self.command(checkout);
+        command.arg(self.program).args(["--json", &rounds.to_string(), self.calls]);
+        command.env(PLACE_VARIABLE, place.path()).env("PYTHONDONTWRITEBYTECODE", "1");
+        let output = output_within(command, TIME_MAX, place.path())?;
+        let rows = output.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>();
+        rows.map_err(|error| format!("{} prints no rows: {error}", self.program))
+    }
+}
+
+/// The standard output of a program that ends in time. The output goes through files, so that no
+/// full pipe can stop it.
+fn output_within(mut command: Command, most: Duration, place: &Path) -> Result<String, String> {
+    use std::os::unix::process::CommandExt;
+
+    let [told, errors] = ["stdout", "stderr"].map(|name| place.join(name));
+    let create = |path: &Path| std::fs::File::create(path).map_err(|error| error.to_string());
+    command.stdout(create(&told)?).stderr(create(&errors)?).process_group(0);
+    let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+    let until = Instant::now() + most;
+    let ended = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Some(status),
+            Ok(None) if !interrupted() && Instant::now() < until => std::thread::sleep(POLL),
+            _ => break None,
+        }
+    };
+    // Its servers, too, if it could not end them.
+    if let Ok(group) = i32::try_from(child.id()) {
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+    let _ = child.wait();
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    match ended {
+        Some(status) if status.success() => Ok(read(&told)),
+        Some(status) => {
+            let errors = read(&errors).replace(&place.display().to_string(), "<shm>");
+            let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+            Err(format!("the program failed ({status}): {last}"))
+        }
+        None => Err(format!("the program did not end within {} s", most.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, most: Duration) -> Result<String, String> {
+        let place = PrivateDir::in_shared_memory().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).env("PLACE", place.path());
+        output_within(command, most, place.path())
+    }
+
+    #[test]
+    fn a_program_that_hangs_or_fails_is_a_failure_that_names_no_place() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(shell("echo '{}'; echo more >&2", minute).unwrap(), "{}\n");
+        let failed = shell("echo \"no file in $PLACE\" >&2; exit 3", minute).unwrap_err();
+        assert!(failed.contains("3") && failed.contains("no file in <shm>"), "{failed}");
+        let begun = Instant::now();
+        let hung = shell("sleep 600 & wait", Duration::from_millis(200)).unwrap_err();
+        assert!(hung.contains("did not end") && begun.elapsed() < minute, "{hung}");
+    }
+
+    #[test]
+    fn a_language_is_chosen_by_its_name() {
+        let names = |words: &[&str]| -> Result<Vec<&str>, UsageError> {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            Ok(named(&words)?.iter().map(|language| language.name).collect())
+        };
+        assert_eq!(names(&[]).unwrap(), ["python", "node", "perl"]);
+        assert_eq!(names(&["node"]).unwrap(), ["node"]);
+        assert!(names(&["ruby"]).unwrap_err().0.contains("python"));
+    }
+}
