@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products drupal-bench php-session-tests toolchain
+.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products drupal-bench php-session-tests packages packages-check packages-test toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -140,6 +140,15 @@ drupal-bench: php ## Measures pages of Drupal 7 with its own session storage and
 
 php-session-tests: php ## Runs the tests of PHP's own session extension on it and on PHP's files
 	@sh scripts/php.sh session-tests
+
+packages: toolchain ## Builds Debian packages, a wheel, an npm package and a static command into dist/, as root on Debian 12
+	@sh scripts/packages.sh build
+
+packages-check: ## Builds them again in another directory and compares the bytes
+	@sh scripts/packages.sh check
+
+packages-test: ## Installs, uses, upgrades and removes each in chroots of Debian 12 and 13, as root
+	@sh scripts/packages_test.sh
 
 toolchain:
 	@sh scripts/toolchain.sh

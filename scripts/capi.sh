@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the C interface: capi.sh install PREFIX. DESTDIR is a directory that stands for the root.
+# Installs the C interface: capi.sh install PREFIX. DESTDIR is a directory that stands for the root,
+# LIBDIR the directory of libraries if it is not PREFIX/lib, SESSILE_TARGET that of cargo's builds.
 #
 # Leaves PREFIX/include/sessile.h, PREFIX/lib/libsessile.a, PREFIX/lib/libsessile.so.N and
 # PREFIX/lib/pkgconfig/sessile.pc; N is SESSILE_ABI. `capi.sh test` installs it into a temporary
@@ -9,7 +10,8 @@ set -eu
 cd "$(dirname "$0")/.."
 profile=${SESSILE_PROFILE:-release}
 header=crates/capi/include/sessile.h
-archive=target/$profile/libsessile_capi.a
+target=${SESSILE_TARGET:-target}
+archive=$target/$profile/libsessile_capi.a
 abi=$(sed -n 's/^#define SESSILE_ABI //p' "$header")
 # What the archive needs.
 needed='-lpthread -ldl -lm'
@@ -17,27 +19,31 @@ needed='-lpthread -ldl -lm'
 install_library() {
     prefix=$1
     root=${DESTDIR:-}$prefix
+    libdir=${LIBDIR:-$prefix/lib}
+    libraries=${DESTDIR:-}$libdir
     if [ "$profile" = release ]; then
-        "${CARGO:-cargo}" build --release ${CI:+--locked} -p sessile-capi --target-dir target
+        "${CARGO:-cargo}" build --release ${CI:+--locked} -p sessile-capi --target-dir "$target"
     fi
-    mkdir -p "$root/include" "$root/lib/pkgconfig"
+    mkdir -p "$root/include" "$libraries/pkgconfig"
     cp "$header" "$root/include/"
-    cp "$archive" "$root/lib/libsessile.a"
+    cp "$archive" "$libraries/libsessile.a"
     # From the archive, so that both are the same code. Only the functions of the header are seen.
-    printf '{ global: sessile_*; local: *; };\n' >"$root/lib/sessile.map"
+    printf '{ global: sessile_*; local: *; };\n' >"$libraries/sessile.map"
     # shellcheck disable=SC2086 # several words
-    cc -shared -o "$root/lib/libsessile.so.$abi" -Wl,-soname,"libsessile.so.$abi" \
-        -Wl,--version-script="$root/lib/sessile.map" -Wl,--gc-sections \
+    cc -shared -o "$libraries/libsessile.so.$abi" -Wl,-soname,"libsessile.so.$abi" \
+        -Wl,--version-script="$libraries/sessile.map" -Wl,--gc-sections \
         -Wl,--whole-archive "$archive" -Wl,--no-whole-archive $needed
-    rm "$root/lib/sessile.map"
-    ln -sf "libsessile.so.$abi" "$root/lib/libsessile.so"
-    cat >"$root/lib/pkgconfig/sessile.pc" <<END
+    rm "$libraries/sessile.map"
+    ln -sf "libsessile.so.$abi" "$libraries/libsessile.so"
+    # Below the prefix, which pkg-config can move.
+    in_prefix="\${prefix}${libdir#"$prefix"}"
+    cat >"$libraries/pkgconfig/sessile.pc" <<END
 prefix=$prefix
 Name: sessile
 Description: Session stores for web applications, by URL
 Version: $(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 Cflags: -I\${prefix}/include
-Libs: -L\${prefix}/lib -lsessile
+Libs: -L$in_prefix -lsessile
 Libs.private: $needed
 END
 }

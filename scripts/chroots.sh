@@ -1,0 +1,50 @@
+#!/bin/sh
+# Chroots of Debian for packages; packages.sh and packages_test.sh source it. They set `chroots`.
+#
+# Mounts and processes of a chroot end with the command that runs in it.
+
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+
+fail() {
+    echo "failed: $*" >&2
+    exit 1
+}
+
+# make_chroot DEBIAN PLACE PACKAGES; PLACE is a directory, or a tarball if it ends in .tar.
+make_chroot() {
+    case $1 in
+    12) suite=bookworm ;;
+    13) suite=trixie ;;
+    *) fail "Debian $1 is not known" ;;
+    esac
+    [ -e "$keys" ] || fail "$keys is missing; the package debian-archive-keyring has it"
+    echo "Debian $1 into $2; messages are in $2.log"
+    mkdir -p -m 755 "$chroots"
+    # The proxies of this machine.
+    apt-config dump | grep '^Acquire::' >"$chroots/apt.conf"
+    made=${2%.tar}.new${2##"${2%.tar}"}
+    rm -rf "$made"
+    echo "deb [signed-by=$keys] http://deb.debian.org/debian $suite main" |
+        mmdebstrap --variant=minbase --aptopt="$chroots/apt.conf" --include="$3" \
+            "$suite" "$made" - >"$2.log" 2>&1 || {
+        tail -n 20 "$2.log" >&2
+        fail "mmdebstrap failed"
+    }
+    mv "$made" "$2"
+}
+
+# Runs a command in the sources, which are /usr/src/sessile there; SESSILE_TARGET is its target:
+# in_chroot DIRECTORY COMMAND...
+in_chroot() {
+    mkdir -p "$1/usr/src/sessile" target
+    # shellcheck disable=SC2016 # the inner shell expands
+    unshare --mount --pid --fork --kill-child sh -eu -c 'root=$1
+        shift
+        mount --bind "$PWD" "$root/usr/src/sessile"
+        [ -z "${SESSILE_TARGET:-}" ] ||
+            mount --bind "$SESSILE_TARGET" "$root/usr/src/sessile/target"
+        mount --rbind /dev "$root/dev"
+        mount -t tmpfs tmpfs "$root/dev/shm"
+        mount -t proc proc "$root/proc"
+        exec chroot "$root" sh -eu -c "cd /usr/src/sessile; exec \"\$@\"" sh "$@"' sh "$@"
+}
