@@ -188,21 +188,17 @@ pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
     let OpeningContext { directory, format, .. } = opening;
     let unsound = |why| Err(Error::new(ErrorKind::Corrupt, why).advice(directory.repair()));
     let plane = map_files(CONTROL_FILE, opening)?;
-    if file_bytes(plane.control.file()) < CONTROL_BACKED {
+    let control_bytes = file_bytes(plane.control.file());
+    let word = |word| plane.header(word).load(Relaxed);
+    // The first page is enough to know the version; those of other formats may be shorter.
+    if control_bytes >= PAGE_BYTES && word(header::MAGIC) == MAGIC {
+        check_version(word(header::FORMAT), directory.medium)?;
+    }
+    if control_bytes < CONTROL_BACKED {
         return unsound("the control plane is cut short");
     }
-    let word = |word| plane.header(word).load(Relaxed);
-    if word(header::MAGIC) != MAGIC || word(header::FORMAT) != FORMAT {
-        let why = "the control plane has another format than this program";
-        return Err(Error::new(ErrorKind::Incompatible, why).advice(match directory.medium {
-            DataMedium::Memory => {
-                "end the processes of the other version, then remove the directory"
-            }
-            DataMedium::Disk => {
-                "end the processes of the other version, then remove the directory that the file \
-                 `plane` names: no session is lost"
-            }
-        }));
+    if word(header::MAGIC) != MAGIC {
+        return unsound("the control plane is not one of Sessile");
     }
     // A segment has its memory before it is open; the newest may be counted and not have it yet.
     let backed = |segment: &u64| plane.segment_state(*segment).usage() != SegmentUse::Unbacked;
@@ -224,6 +220,27 @@ pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
         }
     }
     Ok(plane)
+}
+
+/// Two versions of Sessile must not use one control plane at a time: `Incompatible`.
+fn check_version(format: u64, medium: DataMedium) -> Result<()> {
+    if format == FORMAT {
+        return Ok(());
+    }
+    let why = format!(
+        "another version of Sessile uses this store: its control plane has format {format}, this \
+         version needs {FORMAT}"
+    );
+    Err(Error::new(ErrorKind::Incompatible, why).advice(match medium {
+        DataMedium::Memory => {
+            "use one version in all programs; to keep the new one, end the processes of the old \
+             one, then remove the directory: its sessions are lost"
+        }
+        DataMedium::Disk => {
+            "use one version in all programs; to keep the new one, end the processes of the old \
+             one, then remove the directory that the file `plane` names: no session is lost"
+        }
+    }))
 }
 
 fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {

@@ -115,7 +115,10 @@ impl Format {
         {
             let found = value(name).unwrap_or("nothing");
             if found != wanted {
-                let why = format!("the store has {name} {found:.20}, this program knows {wanted}");
+                let why = format!(
+                    "another version of Sessile made this store: it has {name} {found:.20}, this \
+                     version knows {wanted}"
+                );
                 return Err(foreign(why));
             }
         }

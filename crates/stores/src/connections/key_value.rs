@@ -37,7 +37,8 @@ pub fn foreign_prefix(url: &StoreUrl, default: &str) -> Result<String> {
 
 pub fn corrupt() -> Error {
     Error::new(ErrorKind::Corrupt, "the stored bytes are not what was written").advice(
-        "find out who else writes keys with this prefix; destroy the session to be rid of it",
+        "find out who else writes keys with this prefix, another version of Sessile perhaps; \
+         destroy the session to be rid of it",
     )
 }
 

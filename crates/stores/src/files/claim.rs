@@ -34,7 +34,10 @@ pub fn claim(directory: &Directory, clock: &Clock) -> Result<()> {
     match text.strip_prefix(FORMAT_TEXT).and_then(|number| number.trim_end().parse().ok()) {
         Some(1..=FORMAT_NEWEST) => Ok(()),
         Some(newer) => Err(incompatible(
-            format!("the directory has format {newer}, this program knows {FORMAT_NEWEST}"),
+            format!(
+                "a newer version of Sessile made this directory: format {newer}, this version \
+                 knows {FORMAT_NEWEST}"
+            ),
             "use the newer program or another directory",
         )),
         None => Err(incompatible(

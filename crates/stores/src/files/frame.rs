@@ -93,7 +93,10 @@ impl Header {
         }
         let format = magic >> 56;
         if format > FORMAT {
-            let why = format!("the session file has format {format}, this program knows {FORMAT}");
+            let why = format!(
+                "a newer version of Sessile wrote this session: format {format}, this version \
+                 knows {FORMAT}"
+            );
             return Err(Error::new(ErrorKind::Incompatible, why).advice("use the newer program"));
         }
         if !is_sealed(bytes) {

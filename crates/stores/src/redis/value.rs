@@ -152,6 +152,17 @@ mod tests {
         }
     }
 
+    /// Another version would change the first byte, or have kinds that this one does not know.
+    #[test]
+    fn a_value_of_another_version_is_refused_and_not_misread() {
+        let key = Key::session("a").unwrap();
+        for (at, byte) in [(0, b'T'), (0, b's'), (1, b'X'), (1, 0)] {
+            let mut value = encode(&live(), &TOKEN, b"cart");
+            value[at] = byte;
+            assert_eq!(decode(&key, Some(value)).unwrap_err().kind().code(), "corrupt");
+        }
+    }
+
     #[test]
     fn a_lock_names_its_holder() {
         let since = Timestamp::from_ms(99);

@@ -47,7 +47,9 @@ pub const SCHEMA: i64 = 1;
 pub fn check_schema(what: &str, found: i64) -> Result<()> {
     let why = match found {
         SCHEMA => return Ok(()),
-        newer if newer > SCHEMA => format!("{what} has schema {newer}; this is {SCHEMA}"),
+        newer if newer > SCHEMA => format!(
+            "a newer version of Sessile made {what}: schema {newer}, this version knows {SCHEMA}"
+        ),
         _ => format!("{what} has a schema that no release has written"),
     };
     let advice = format!("update this program, or name another; {what} was not changed");
@@ -87,4 +89,20 @@ pub fn touch<E: From<Error>>(
         Ok(ControlFlow::Continue(target.clone()))
     });
     touched.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_a_newer_version_is_refused_with_both_numbers() {
+        assert!(check_schema("the table", SCHEMA).is_ok());
+        let error = check_schema("the table", SCHEMA + 1).unwrap_err();
+        assert_eq!(error.kind(), &ErrorKind::Incompatible);
+        let text = format!("{error:#}");
+        assert!(text.contains("a newer version of Sessile made the table"), "{text}");
+        assert!(text.contains(&format!("schema {}", SCHEMA + 1)), "{text}");
+        assert!(check_schema("the table", 0).is_err(), "no release has written 0");
+    }
 }
