@@ -5,11 +5,15 @@ mod experiments;
 mod recommend;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use sessile_bench::Bound;
-use sessile_core::{Budget, Durability};
+use sessile_core::Durability;
+use sessile_scan::Pause;
+use sessile_stores::registry::STORES;
 
 use crate::command_result::EXIT_CODES;
 use crate::units;
@@ -26,9 +30,9 @@ pub use recommend::{RecommendArguments, SiteAnswers, percent, requests_per_secon
 #[derive(Debug, Parser)]
 #[command(name = "sessile", version, after_help = EXIT_CODES, max_term_width = 100)]
 pub struct Arguments {
-    /// The verb.
+    /// The verb; none on a terminal shows what is here.
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: Option<Verb>,
 }
 
 /// The verbs.
@@ -64,6 +68,9 @@ pub enum Verb {
     Drop(DropArguments),
     /// Print completions for a shell
     Completion(CompletionArguments),
+    /// Write the manual pages into a directory, for packages
+    #[command(hide = true)]
+    Manual(ManualArguments),
 }
 
 /// The verb of a worker. Not part of the parser, so that help and completions do not offer it.
@@ -72,6 +79,13 @@ pub const WORKER_VERB: &str = "bench-worker";
 /// `sessile stores`.
 #[derive(Args, Debug)]
 pub struct StoresArguments {
+    /// The store, for its options and what it can do [default: a list of all]
+    #[arg(value_name = "NAME", value_parser = store_names(), hide_possible_values = true)]
+    #[arg(conflicts_with = "all")]
+    pub name: Option<String>,
+    /// Show all stores side by side, with all options
+    #[arg(long)]
+    pub all: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -99,17 +113,16 @@ pub struct ScanArguments {
     /// Number of largest entries to list
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = at_most(0..=1_000))]
     pub top: usize,
-    /// Entries per page
+    /// Entries per batch
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = at_most(1..=10_000))]
-    pub page: usize,
-    /// Shortest pause between pages in milliseconds; a pause lasts at least as long as the page. 0:
-    /// no pauses
-    #[arg(long, default_value_t = 10, value_name = "MS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(0..=60_000))]
-    pub pause: u64,
-    /// Stop after this many seconds [default: no limit]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub seconds: Option<u64>,
+    pub batch: usize,
+    /// Pause between batches: 10ms is at least so long and as long as the batch, 4x is four times
+    /// as long as the batch, 0 is none
+    #[arg(long, default_value = "10ms", value_name = "PAUSE", value_parser = units::parse_pause)]
+    pub pause: Pause,
+    /// Stop after this time, for example 30s or 10min [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    pub stop_after: Option<Duration>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -134,21 +147,20 @@ pub struct VerifyArguments {
 pub struct GcArguments {
     /// The store, for example files:/var/lib/sessile
     pub url: String,
-    /// Most records examined in one step
+    /// Most records examined per batch
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub records: u64,
-    /// Longest step in milliseconds
-    #[arg(long, default_value_t = 20, value_name = "MS")]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub step_ms: u64,
-    /// Rest N times as long as each step took, for other requests; 0: no rests
-    #[arg(long, default_value_t = Budget::REST_TIMES, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000))]
-    pub rest: u32,
-    /// Stop after this many seconds [default: no limit]
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub seconds: Option<u64>,
+    pub batch: u64,
+    /// Longest batch
+    #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = units::parse_duration)]
+    pub step: Duration,
+    /// Pause between batches: 4x is four times as long as the batch, 10ms is at least so long and
+    /// as long as the batch, 0 is none
+    #[arg(long, default_value = "4x", value_name = "PAUSE", value_parser = units::parse_pause)]
+    pub pause: Pause,
+    /// Stop after this time, for example 30s or 10min [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    pub stop_after: Option<Duration>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -172,10 +184,13 @@ pub struct CopyArguments {
     /// older in the new one
     #[arg(long)]
     pub verify: bool,
-    /// Rest N times as long as each page of 100 took, for other requests; 0: no rests
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000))]
-    pub rest: u32,
+    /// Sessions per batch
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = at_most(1..=10_000))]
+    pub batch: usize,
+    /// Pause between batches: 1x is as long as the batch, 10ms is at least so long and as long as
+    /// the batch, 0 is none
+    #[arg(long, default_value = "1x", value_name = "PAUSE", value_parser = units::parse_pause)]
+    pub pause: Pause,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -206,6 +221,13 @@ pub struct DropArguments {
 pub struct CompletionArguments {
     /// The shell
     pub shell: Shell,
+}
+
+/// `sessile manual`.
+#[derive(Args, Debug)]
+pub struct ManualArguments {
+    /// The directory; it must exist
+    pub directory: PathBuf,
 }
 
 /// `sessile bench`.
@@ -309,6 +331,10 @@ fn at_most(
             format!("it must be a whole number from {} to {}", range.start(), range.end())
         })
     }
+}
+
+fn store_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(STORES.iter().map(|entry| entry.name))
 }
 
 fn durability(text: &str) -> Result<Durability, String> {

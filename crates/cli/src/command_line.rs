@@ -2,24 +2,31 @@
 //!
 //! The benchmark owns the presets, so the help asks it for them.
 
+use std::io::IsTerminal;
+
 use clap::{Command, CommandFactory, FromArgMatches};
 use sessile_bench::{Experiment, Workload, describe_default};
 use sessile_stores::layouts::LAYOUTS;
 
 use crate::arguments::Arguments;
 use crate::command_result::EXIT_CODES;
+use crate::examples;
 
+const MORE: &str = "--help has examples and the exit codes.";
 /// The options that a preset sets.
 const OF_PRESETS: [&str; 6] = ["workers", "sessions", "seconds", "rounds", "rate", "fill_max"];
 
 /// Parses the command line. Prints errors and help, and ends the process then.
 pub fn parse() -> Arguments {
-    Arguments::from_arg_matches(&complete().get_matches()).unwrap_or_else(|error| error.exit())
+    // A script that forgets the verb gets an error, a person at a terminal an overview.
+    let needs_verb = !std::io::stdout().is_terminal();
+    let command = complete().subcommand_required(needs_verb).arg_required_else_help(needs_verb);
+    Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
 }
 
 pub fn complete() -> Command {
-    let command =
-        Arguments::command().mut_subcommand("scan", |scan| scan.after_help(help_of_layouts()));
+    let command = with_examples(Arguments::command());
+    let command = command.mut_subcommand("scan", |scan| scan.after_long_help(help_of_layouts()));
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> =
             bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
@@ -30,6 +37,24 @@ pub fn complete() -> Command {
             None => bench,
         })
     })
+}
+
+/// `--help` has examples and the exit codes, `-h` is short.
+fn with_examples(command: Command) -> Command {
+    let command = command.after_help(MORE).after_long_help(with_exit_codes("sessile"));
+    let verbs: Vec<String> =
+        command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+    verbs.into_iter().fold(command, |command, name| {
+        let long = with_exit_codes(&name);
+        command.mut_subcommand(&name, |verb| verb.after_help(MORE).after_long_help(long))
+    })
+}
+
+fn with_exit_codes(name: &str) -> String {
+    let text = examples::of(name)
+        .iter()
+        .fold("Examples:\n".to_owned(), |text, example| format!("{text}  sessile {example}\n"));
+    format!("{text}\n{EXIT_CODES}")
 }
 
 /// The help of the foreign layouts that can be scanned.
@@ -44,7 +69,7 @@ fn help_of_layouts() -> String {
             text.push_str(&format!("      ?{}=  {}\n", option.name, option.help));
         }
     }
-    format!("{text}\n{EXIT_CODES}")
+    format!("{text}\n{}", with_exit_codes("scan"))
 }
 
 fn with_workloads(verb: Command, experiment: Experiment) -> Command {
@@ -82,6 +107,47 @@ mod tests {
         let bench = command.find_subcommand_mut("bench").unwrap();
         let help = bench.find_subcommand_mut(experiment).unwrap().render_long_help().to_string();
         help.split_whitespace().collect::<Vec<&str>>().join(" ") // without line breaks
+    }
+
+    #[test]
+    fn the_help_of_all_fits_a_terminal_and_is_complete() {
+        let help = complete().render_long_help().to_string();
+        assert!(help.lines().count() <= 40, "{} lines:\n{help}", help.lines().count());
+        assert!(help.contains("Exit codes") && help.contains("Examples"), "{help}");
+    }
+
+    #[test]
+    fn every_verb_has_three_examples_which_are_understood() {
+        let names: Vec<String> = complete()
+            .get_subcommands()
+            .filter(|verb| !verb.is_hide_set())
+            .map(|verb| verb.get_name().to_owned())
+            .collect();
+        for name in names.iter().map(String::as_str).chain(["sessile"]) {
+            assert_eq!(examples::of(name).len(), 3, "{name}");
+            for example in examples::of(name) {
+                let quoted: Vec<String> = example
+                    .split(' ')
+                    .take_while(|word| *word != "|" && *word != ">")
+                    .map(|word| word.trim_matches('\'').to_owned())
+                    .collect();
+                assert!(name == "sessile" || quoted.first().map(String::as_str) == Some(name));
+                let words = std::iter::once("sessile".to_owned()).chain(quoted);
+                let parsed = complete().try_get_matches_from(words);
+                assert!(parsed.is_ok(), "{example}: {}", parsed.err().unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn the_short_help_of_a_verb_has_no_exit_codes() {
+        let mut command = complete();
+        for name in ["gc", "copy", "scan"] {
+            let verb = command.find_subcommand_mut(name).unwrap();
+            let (short, long) = (verb.render_help(), verb.render_long_help());
+            assert!(!short.to_string().contains("Exit codes"), "{short}");
+            assert!(long.to_string().contains("Exit codes"), "{long}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sessile_core::{Absence, Budget, Clock, Cursor, Error, ErrorKind, Filter, Key, Sessions};
+use sessile_core::{Absence, Clock, Cursor, Error, ErrorKind, Filter, Key, Sessions};
 use sessile_stores::Context;
 use sessile_stores::copy::{Compared, Pair, migrate_url};
 
@@ -17,7 +17,6 @@ use crate::existing_store::{self, failure};
 use crate::terminal::{bar, print};
 use crate::units;
 
-const PAGE: usize = 100;
 /// How long a move waits for a session that is in use.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -42,7 +41,7 @@ pub fn run(arguments: &CopyArguments) -> CommandResult {
     copy.pair.check().map_err(|error| failure(&error))?;
     let mut counts = Counts::default();
     let start = Instant::now();
-    let ended = copy.all(arguments.rest, &mut counts);
+    let ended = copy.all(arguments, &mut counts);
     let seconds = start.elapsed().as_secs_f64();
     if arguments.json {
         print(&format!("{:#}\n", counts.as_json(arguments, &copy.pair, seconds)))?;
@@ -75,9 +74,9 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
 }
 
 impl Copy {
-    fn all(&self, rest: u32, counts: &mut Counts) -> Result<(), Error> {
+    fn all(&self, arguments: &CopyArguments, counts: &mut Counts) -> Result<(), Error> {
         let bar = bar(self.pair.from.stat().map_or(0, |stat| stat.sessions));
-        let filter = Filter { entries_max: PAGE, ..Filter::default() };
+        let filter = Filter { entries_max: arguments.batch, ..Filter::default() };
         let mut cursor: Option<Cursor> = None;
         loop {
             let page_start = Instant::now();
@@ -97,7 +96,7 @@ impl Copy {
                 bar.finish_and_clear();
                 return Ok(());
             }
-            std::thread::sleep(Budget::rest_after(page_start.elapsed(), rest));
+            std::thread::sleep(arguments.pause.after(page_start.elapsed()));
         }
     }
 

@@ -37,11 +37,8 @@ pub fn run(arguments: &GcArguments) -> CommandResult {
 }
 
 fn collect(store: &Sessions, arguments: &GcArguments) -> Result<GcTotals, CommandFailure> {
-    let budget = Budget {
-        records_max: arguments.records,
-        time_max: Duration::from_millis(arguments.step_ms),
-    };
-    let limit = arguments.seconds.map(Duration::from_secs);
+    let budget = Budget { records_max: arguments.batch, time_max: arguments.step };
+    let limit = arguments.stop_after;
     let (spinner, start) = (Spinner::new(), Instant::now());
     let mut collected = GcTotals::default();
     loop {
@@ -62,7 +59,7 @@ fn collect(store: &Sessions, arguments: &GcArguments) -> Result<GcTotals, Comman
         }
         let left = limit.map_or(Duration::MAX, |limit| limit.saturating_sub(collected.elapsed));
         let resting = Instant::now();
-        std::thread::sleep(Budget::rest_after(took, arguments.rest).min(left));
+        std::thread::sleep(arguments.pause.after(took).min(left));
         collected.rested += resting.elapsed();
     }
 }

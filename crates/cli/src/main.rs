@@ -15,11 +15,14 @@ mod compare;
 mod completion;
 mod copy;
 mod drop;
+mod examples;
 mod existing_store;
 mod gc;
 mod logger;
+mod manual;
 #[cfg(test)]
 mod manual_tests;
+mod overview;
 mod page;
 mod questions;
 mod recommend;
@@ -41,14 +44,15 @@ use command_result::CommandResult;
 fn main() -> ExitCode {
     let is_worker = worker::is_asked_for();
     logger::install(is_worker);
-    let result = if is_worker { worker::run() } else { run(&command_line::parse().verb) };
+    let result = if is_worker { worker::run() } else { run(command_line::parse().verb.as_ref()) };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
 }
 
-fn run(verb: &Verb) -> CommandResult {
+fn run(verb: Option<&Verb>) -> CommandResult {
+    let Some(verb) = verb else { return overview::run() };
     match verb {
         Verb::Stores(arguments) => stores::run(arguments),
         Verb::Bench(arguments) => bench::run(arguments),
@@ -61,5 +65,6 @@ fn run(verb: &Verb) -> CommandResult {
         Verb::Sync(arguments) => sync::run(arguments),
         Verb::Drop(arguments) => drop::run(arguments),
         Verb::Completion(arguments) => completion::run(arguments),
+        Verb::Manual(arguments) => manual::run(arguments),
     }
 }

@@ -10,7 +10,6 @@ use std::fs::{self, OpenOptions};
 use std::io::ErrorKind::AlreadyExists;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use sessile_core::{Clock, ErrorKind};
 use sessile_scan::{Profile, ScanEnd, ScanPace, ScanPass, ScanSource, ScanSummary};
@@ -101,11 +100,8 @@ fn scan(arguments: &ScanArguments) -> Result<ScanResult, CommandFailure> {
         })?;
     let mut summary =
         ScanSummary::new(clock.now(), arguments.top, arguments.larger_than.unwrap_or(0));
-    let pace = ScanPace {
-        page: arguments.page,
-        pause: Duration::from_millis(arguments.pause),
-        time_max: arguments.seconds.map(Duration::from_secs),
-    };
+    let pace =
+        ScanPace { page: arguments.batch, pause: arguments.pause, time_max: arguments.stop_after };
     // If this fails, Ctrl-C ends the scan without a result.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
@@ -132,6 +128,8 @@ fn scan(arguments: &ScanArguments) -> Result<ScanResult, CommandFailure> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use sessile_core::{Key, Timestamp};
     use sessile_stores::layouts::{EntryName, ScannedEntry};

@@ -1,4 +1,5 @@
-//! `sessile stores`: the feature table and the URL options, from the registry.
+//! `sessile stores`: a list of the stores, one of them in detail, or the feature table with all
+//! URL options; from the registry.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Value, json};
@@ -10,37 +11,84 @@ use sessile_stores::registry::{COMMON_OPTIONS, STORES};
 
 use crate::arguments::StoresArguments;
 use crate::command_result::CommandResult;
+use crate::terminal::print;
 
 pub fn run(arguments: &StoresArguments) -> CommandResult {
-    if arguments.json {
-        println!("{:#}", as_json());
-    } else {
-        print!("{}", as_text());
-    }
-    Ok(())
+    let named = |entry: &&StoreEntry| Some(entry.name) == arguments.name.as_deref();
+    let named = STORES.iter().find(named);
+    print(&match (named, arguments.json) {
+        (Some(entry), true) => format!("{:#}\n", store(entry)),
+        (Some(entry), false) => detail(entry),
+        (None, true) => format!("{:#}\n", as_json()),
+        (None, false) if arguments.all => all(),
+        (None, false) => list(),
+    })
 }
 
-fn as_text() -> String {
+/// One line for each store, in 80 columns.
+fn list() -> String {
+    let mut text = String::new();
+    for entry in STORES {
+        let what = entry.sentence.split_once(':').map_or(entry.sentence, |(what, _)| what);
+        let capabilities = &entry.capabilities;
+        let shared = match (capabilities.shared_by_hosts, capabilities.shared_by_processes) {
+            (true, _) => "several hosts",
+            (false, true) => "one host",
+            (false, false) => "one process",
+        };
+        let server = capabilities
+            .server
+            .and_then(ServerKind::by_name)
+            .map(|kind| if kind.find().is_some() { "installed" } else { "not installed" });
+        let line = format!("{:<10} {what:<33} {shared:<13}  {}", entry.name, server.unwrap_or(""));
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push_str("\n`sessile stores NAME` shows what one can do, `--all` compares them.\n");
+    text
+}
+
+/// One store: each feature on a line, its server, its options.
+fn detail(entry: &StoreEntry) -> String {
+    let mut text = format!("{}: {}\n\n", entry.name, entry.sentence);
+    for feature in FEATURES {
+        let cell = feature.cell(entry).replace('`', "");
+        text.push_str(&format!("  {:<28} {cell}\n", feature.title()));
+    }
+    text.push('\n');
+    text.push_str(&options_of(entry));
+    text.push_str(&common_options());
+    text
+}
+
+fn all() -> String {
     let mut text = format!("{}\n\n{LEGEND}\n", features());
     for entry in STORES {
-        text.push_str(&format!("\n{}: {}\n", entry.name, entry.sentence));
-        if let Some(kind) = entry.capabilities.server.and_then(ServerKind::by_name) {
-            let state = match kind.find() {
-                Some(_) => "is installed".to_owned(),
-                None => {
-                    format!("is not installed (Debian package {})", kind.package)
-                }
-            };
-            text.push_str(&format!("  {} {state}\n", kind.name));
-        }
-        for fixture in entry.fixtures {
-            text.push_str(&format!("  measured as {}\n", shown(fixture.url)));
-        }
-        for option in entry.options {
-            text.push_str(&format!("  ?{}=  {}\n", option.name, option.help));
-        }
+        text.push_str(&format!("\n{}: {}\n{}", entry.name, entry.sentence, options_of(entry)));
     }
-    text.push_str("\nevery store\n");
+    format!("{text}\n{}", common_options())
+}
+
+fn options_of(entry: &StoreEntry) -> String {
+    let mut text = String::new();
+    if let Some(kind) = entry.capabilities.server.and_then(ServerKind::by_name) {
+        let state = match kind.find() {
+            Some(_) => "is installed".to_owned(),
+            None => format!("is not installed (Debian package {})", kind.package),
+        };
+        text.push_str(&format!("  {} {state}\n", kind.name));
+    }
+    for fixture in entry.fixtures {
+        text.push_str(&format!("  measured as {}\n", shown(fixture.url)));
+    }
+    for option in entry.options {
+        text.push_str(&format!("  ?{}=  {}\n", option.name, option.help));
+    }
+    text
+}
+
+fn common_options() -> String {
+    let mut text = "every store\n".to_owned();
     for option in COMMON_OPTIONS {
         text.push_str(&format!("  ?{}=  {}\n", option.name, option.help));
     }
@@ -117,4 +165,30 @@ fn store(entry: &StoreEntry) -> Value {
             "https_note": "the cookie's business: set it Secure, HttpOnly and SameSite",
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_a_line_for_each_store_and_fits_a_terminal() {
+        let text = list();
+        for entry in STORES {
+            let lines = text.lines().filter(|line| line.split(' ').next() == Some(entry.name));
+            assert_eq!(lines.count(), 1, "{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert_eq!(text.lines().count(), STORES.len() + 2, "{text}");
+    }
+
+    #[test]
+    fn the_detail_of_a_store_has_its_features_and_options() {
+        for entry in STORES {
+            let text = detail(entry);
+            let options = entry.options.iter().all(|it| text.contains(&format!("?{}=", it.name)));
+            assert!(options && text.contains(entry.sentence), "{text}");
+            assert!(FEATURES.iter().all(|it| text.contains(&it.title())), "{text}");
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! Numbers with units, for people. JSON has plain numbers.
 
+use std::time::Duration;
+
 use sessile_core::Detail;
+use sessile_scan::Pause;
 
 /// A whole number with a space between groups of three digits.
 pub fn count(number: u64) -> String {
@@ -50,6 +53,39 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "it must be a size such as 1500, 64K or 1M".to_owned())
 }
 
+/// Parses a duration with its unit: `20ms`, `1.5s`, `10min`, `1h`. At most a day, and not zero.
+/// The error has examples.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let number = text.strip_suffix(unit).and_then(|digits| digits.parse::<f64>().ok());
+    let seconds = match unit {
+        "ms" => Some(0.001),
+        "s" => Some(1.0),
+        "min" => Some(60.0),
+        "h" => Some(3_600.0),
+        _ => None,
+    };
+    let seconds = seconds.zip(number).map(|(unit, number)| unit * number);
+    let seconds = seconds.filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+        "it must be a duration from 1ms to 24h with its unit, such as 20ms, 30s, 10min or 1h"
+            .to_owned()
+    })
+}
+
+/// Parses a pause between batches: `4x`, `10ms`, or `0` for none. The error has examples.
+pub fn parse_pause(text: &str) -> Result<Pause, String> {
+    let times = text.strip_suffix('x').and_then(|times| times.parse::<u32>().ok());
+    match times.filter(|times| *times <= 1_000) {
+        _ if text == "0" => Ok(Pause::NONE),
+        Some(times) => Ok(Pause::Times(times)),
+        None => parse_duration(text).map(Pause::AtLeast).map_err(|_| {
+            "it must be a duration such as 10ms, a multiple of the batch such as 4x, or 0"
+                .to_owned()
+        }),
+    }
+}
+
 /// A span of time in its two largest units.
 pub fn milliseconds(milliseconds: u64) -> String {
     let (seconds, minutes, hours) =
@@ -82,6 +118,21 @@ mod tests {
         assert_eq!(read, [0, 1_500, 64 << 10, 1 << 20, 1 << 20, 2 << 30]);
         for text in ["", "M", "-1", "1.5M", "1T", "99999999999999999999", "99999999999999999G"] {
             assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_and_a_pause_have_units_and_nonsense_is_refused() {
+        let read = ["20ms", "1.5s", "10min", "24h"].map(|text| parse_duration(text).unwrap());
+        assert_eq!(read.map(|it| it.as_millis()), [20, 1_500, 600_000, 86_400_000]);
+        for text in ["", "0", "0s", "20", "s", "-1s", "1.1.1s", "25h", "1 s", "nans", "1e9s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+        let pauses = ["0", "4x", "10ms"].map(|text| parse_pause(text).unwrap());
+        let ten = Pause::AtLeast(Duration::from_millis(10));
+        assert_eq!(pauses, [Pause::NONE, Pause::Times(4), ten]);
+        for text in ["", "x", "4", "-1x", "1001x", "1.5x"] {
+            assert!(parse_pause(text).is_err(), "{text}");
         }
     }
 

@@ -293,7 +293,7 @@ fn sessions_in(dir: &std::path::Path) -> u64 {
 
 #[test]
 fn the_feature_table_names_every_store_in_both_forms() {
-    let text = String::from_utf8(sessile(&["stores"]).stdout).unwrap();
+    let text = String::from_utf8(sessile(&["stores", "--all"]).stdout).unwrap();
     let json: serde_json::Value =
         serde_json::from_slice(&sessile(&["stores", "--json"]).stdout).unwrap();
     let stores = json["stores"].as_array().unwrap();
@@ -337,4 +337,26 @@ fn completions_know_the_verbs_but_not_the_hidden_one() {
 fn a_worker_ends_when_its_parent_is_gone() {
     let output = sessile(&["bench-worker"]); // standard input is empty at once
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+/// `sessile stores --json | head -1` once ended with a panic and exit code 101: the reader has gone
+/// before everything is written.
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    for arguments in [
+        &["stores", "--json"][..],
+        &["stores", "--all"],
+        &["stores"],
+        &["completion", "bash"],
+        &["--help"],
+        &["bench", "environment"],
+        &["recommend", "--table", "--installed", "none"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command.args(arguments).stdout(writer).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stderr(&output), "", "{arguments:?}");
+    }
 }

@@ -60,7 +60,7 @@ fn life(record: &Record) -> [u64; 3] {
 #[test]
 fn all_sessions_are_copied_with_their_lives_and_a_repetition_copies_nothing() {
     let pair = Pair::filled();
-    let (code, told, why) = pair.copy(&["--rest", "0"]);
+    let (code, told, why) = pair.copy(&["--pause", "0"]);
     assert_eq!((code, told.as_str()), (0, "250 sessions copied\n"), "{why}");
     let new = pair.new_store();
     for number in 0..250 {
@@ -71,14 +71,14 @@ fn all_sessions_are_copied_with_their_lives_and_a_repetition_copies_nothing() {
         let near = copied.iter().zip(old).all(|(copied, old)| copied.abs_diff(old) <= 1);
         assert!(near, "{copied:?} and {old:?}");
     }
-    let (code, told, _) = pair.copy(&["--rest", "0"]);
+    let (code, told, _) = pair.copy(&["--pause", "0"]);
     assert_eq!((code, told.as_str()), (0, "0 sessions copied\n250 sessions there already\n"));
 }
 
 #[test]
 fn the_session_that_was_written_later_wins() {
     let pair = Pair::filled();
-    pair.copy(&["--rest", "0"]);
+    pair.copy(&["--pause", "0"]);
     std::thread::sleep(Duration::from_millis(5));
     let hour = Ttl::sliding(Duration::from_secs(3_600)).unwrap();
     let write = |store: &Sessions, number| {
@@ -88,7 +88,7 @@ fn the_session_that_was_written_later_wins() {
     write(&pair.old, 1);
     let new = pair.new_store();
     write(&new, 2);
-    let (code, told, _) = pair.copy(&["--rest", "0"]);
+    let (code, told, _) = pair.copy(&["--pause", "0"]);
     let expected = "0 sessions copied\n1 session replaced\n248 sessions there already\n\
                     1 session newer in the new store\n";
     assert_eq!((code, told.as_str()), (0, expected));
@@ -101,10 +101,10 @@ fn the_session_that_was_written_later_wins() {
 #[test]
 fn a_session_that_was_logged_out_in_the_new_store_is_not_copied_again() {
     let pair = Pair::filled();
-    pair.copy(&["--rest", "0"]);
+    pair.copy(&["--pause", "0"]);
     let new = pair.new_store();
     new.destroy(&key(9)).unwrap();
-    for more in [&["--rest", "0"][..], &["--verify", "--rest", "0"]] {
+    for more in [&["--pause", "0"][..], &["--verify", "--pause", "0"]] {
         let (code, told, _) = pair.copy(more);
         assert_eq!(code, 0);
         assert!(told.contains("1 session ended in one of the stores"), "{told}");
@@ -118,13 +118,13 @@ fn a_dry_run_and_a_comparison_change_nothing_and_tell_what_is_missing() {
     let (code, _, why) = pair.copy(&["--dry-run"]);
     assert_eq!(code, 3, "no store is created: {why}");
     let new = pair.new_store();
-    let (code, told, _) = pair.copy(&["--dry-run", "--rest", "0"]);
+    let (code, told, _) = pair.copy(&["--dry-run", "--pause", "0"]);
     assert_eq!((code, told.as_str()), (0, "250 sessions to copy\n"));
-    let (code, told, why) = pair.copy(&["--verify", "--rest", "0"]);
+    let (code, told, why) = pair.copy(&["--verify", "--pause", "0"]);
     assert_eq!((code, told.as_str()), (1, "250 sessions missing\n"), "{why}");
     assert_eq!(new.stat().unwrap().sessions, 0);
-    pair.copy(&["--rest", "0"]);
-    let (code, told, _) = pair.copy(&["--verify", "--rest", "0"]);
+    pair.copy(&["--pause", "0"]);
+    let (code, told, _) = pair.copy(&["--verify", "--pause", "0"]);
     assert_eq!((code, told.as_str()), (0, "250 sessions equal\n"));
 }
 
@@ -132,11 +132,11 @@ fn a_dry_run_and_a_comparison_change_nothing_and_tell_what_is_missing() {
 fn a_move_leaves_nothing_behind_and_tells_what_is_in_use() {
     let pair = Pair::filled();
     let held = pair.old.begin(&key(7), Duration::ZERO).unwrap();
-    let (code, told, why) = pair.copy(&["--move", "--rest", "0"]);
+    let (code, told, why) = pair.copy(&["--move", "--pause", "0"]);
     let expected = "249 sessions moved\n1 session not copied: lock-timeout\n";
     assert_eq!((code, told.as_str()), (1, expected), "{why}");
     drop(held);
-    let (code, told, _) = pair.copy(&["--move", "--rest", "0", "--json"]);
+    let (code, told, _) = pair.copy(&["--move", "--pause", "0", "--json"]);
     assert_eq!(code, 0);
     assert!(told.contains("\"moved\": 1"), "{told}");
     assert_eq!(pair.old.stat().unwrap().sessions, 0);

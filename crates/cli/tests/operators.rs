@@ -76,7 +76,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         assert_eq!(sessile(&[verb]).status.code(), Some(2), "{verb} without a URL");
         assert!(stdout(&sessile(&[verb, "--help"])).contains("Exit codes"), "{verb} --help");
     }
-    assert_eq!(sessile(&["gc", "memory:", "--records", "0"]).status.code(), Some(2));
+    assert_eq!(sessile(&["gc", "memory:", "--batch", "0"]).status.code(), Some(2));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_limit_in_the_url_is_set_by_gc_and_by_no_verb_that_changes_nothing() {
 fn gc_removes_all_that_has_expired_and_nothing_else() {
     let dir = on_disk();
     let store = filled(dir.path(), 57);
-    let output = sessile(&["gc", &url(dir.path()), "--records", "10", "--json"]);
+    let output = sessile(&["gc", &url(dir.path()), "--batch", "10", "--json"]);
     let collected = json(&output);
     assert_eq!(
         (&collected["removed"], &collected["complete"]),
@@ -214,7 +214,7 @@ fn gc_removes_all_that_has_expired_and_nothing_else() {
         "{collected}"
     );
     let hasty =
-        json(&sessile(&["gc", &url(dir.path()), "--records", "10", "--rest", "0", "--json"]));
+        json(&sessile(&["gc", &url(dir.path()), "--batch", "10", "--pause", "0", "--json"]));
     assert!(
         hasty["rested_seconds"].as_f64().unwrap() < 0.1 * hasty["seconds"].as_f64().unwrap(),
         "{hasty}"

@@ -94,7 +94,7 @@ fn a_scan_of_our_own_store_counts_all_and_lists_the_largest() {
         let is_in_control = control.path().read_dir().unwrap().count() > 1;
         assert_eq!(is_in_control, scheme == "sessile:", "{url}");
         for page in ["1", "5", "1000"] {
-            let scanned = json(&[&url, "--page", page, "--top", "3"]);
+            let scanned = json(&[&url, "--batch", page, "--top", "3"]);
             assert_eq!(
                 (&scanned["entries"], &scanned["bytes"]),
                 (&12.into(), &8_530.into()),
@@ -153,7 +153,7 @@ fn a_scan_leaves_files_as_they_were() {
             });
         }
         let before = traces(dir.path());
-        let scanned = json(&[&url, "--page", "7"]);
+        let scanned = json(&[&url, "--batch", "7"]);
         assert!(scanned["entries"].as_u64().unwrap() >= 12, "{scanned}");
         let after = traces(dir.path());
         let names = |trace: &Trace| trace.keys().cloned().collect::<Vec<PathBuf>>();
@@ -307,7 +307,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["php+files:/nowhere/at/all"], 3, "no such directory"),
         (&["php+files:/proc/self/status"], 3, "no such directory"),
         (&["memory:", "--larger-than", "much"], 2, "a size such as"),
-        (&["memory:", "--page", "0"], 2, "whole number"),
+        (&["memory:", "--batch", "0"], 2, "whole number"),
         (&["memory:", "--top", "1001"], 2, "whole number"),
         (&["redis+unix:/nowhere/socket"], 3, "redis+unix"),
         (&[], 2, "required"),
@@ -330,7 +330,7 @@ fn an_interrupted_scan_shows_what_it_has_seen() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
     let url = format!("php+files:{}", dir.path().display());
     // Two hundred pages with pauses of a second: the scan does not end before the interrupt.
-    command.args(["scan", &url, "--page", "10", "--pause", "1000", "--json"]);
+    command.args(["scan", &url, "--batch", "10", "--pause", "1s", "--json"]);
     let child = command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())

@@ -14,6 +14,7 @@
 
 mod largest;
 mod pace;
+mod pause;
 mod profile;
 mod sizes;
 mod spans;
@@ -27,6 +28,7 @@ use sessile_stores::{StoreUrl, registry};
 
 pub use largest::Largest;
 pub use pace::{ScanEnd, ScanPace, ScanPass};
+pub use pause::Pause;
 pub use profile::Profile;
 pub use sizes::{SizeBucket, SizeHistogram};
 pub use spans::{SPANS, SpanHistogram};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{Error, Result};
 use sessile_stores::layouts::Walk;
 
-use crate::ScanSummary;
+use crate::{Pause, ScanSummary};
 
 /// Sleeps are cut into pieces of this length, to react to an interrupt.
 const NAP: Duration = Duration::from_millis(50);
@@ -16,8 +16,8 @@ const NAP: Duration = Duration::from_millis(50);
 pub struct ScanPace {
     /// Entries per page.
     pub page: usize,
-    /// Shortest pause between pages; zero: no pauses.
-    pub pause: Duration,
+    /// The pause between pages.
+    pub pause: Pause,
     /// Time limit of the scan.
     pub time_max: Option<Duration>,
 }
@@ -101,7 +101,7 @@ impl ScanPace {
         worked: Duration,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Option<ScanEnd> {
-        let pause = if self.pause.is_zero() { Duration::ZERO } else { self.pause.max(worked) };
+        let pause = self.pause.after(worked);
         let resting = Instant::now();
         loop {
             if !go_on() {
@@ -164,7 +164,11 @@ mod tests {
     }
 
     fn pace(pause_ms: u64) -> ScanPace {
-        ScanPace { page: 100, pause: Duration::from_millis(pause_ms), time_max: None }
+        ScanPace {
+            page: 100,
+            pause: Pause::AtLeast(Duration::from_millis(pause_ms)),
+            time_max: None,
+        }
     }
 
     fn summary() -> ScanSummary {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sessile_core::{Clock, Durability, Key};
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions};
-use sessile_scan::{ScanPace, ScanSummary};
+use sessile_scan::{Pause, ScanPace, ScanSummary};
 use sessile_stores::Context;
 
 use super::cache::RegistryCache;
@@ -27,7 +27,7 @@ const TTL: Duration = Duration::from_secs(86_400);
 /// For memcached's counters.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 const SCAN: ScanPace =
-    ScanPace { page: 500, pause: Duration::ZERO, time_max: Some(Duration::from_secs(10)) };
+    ScanPace { page: 500, pause: Pause::NONE, time_max: Some(Duration::from_secs(10)) };
 
 pub(super) struct RebuildSite {
     // Dropped in this order: pages, server, directories.

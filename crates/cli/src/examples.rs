@@ -1,0 +1,59 @@
+//! Three examples for each verb, for its `--help` and its manual page.
+
+/// The command lines, without `sessile` before them. `sessile` stands for the command itself; a
+/// verb that is not known has none.
+pub fn of(verb: &str) -> &'static [&'static str] {
+    match verb {
+        "sessile" => {
+            &["stores", "stat sessile:/var/lib/sessile/php", "bench cycle --stores sessile,files"]
+        }
+        "stores" => &["stores", "stores redis", "stores --json | jq '.stores[].name'"],
+        "bench" => &["bench", "bench cycle --quick", "bench all --quick --json result.json"],
+        "recommend" => &[
+            "recommend --table",
+            "recommend --results result.json --sessions 1000000",
+            "recommend --installed redis --web-servers 2 --json",
+        ],
+        "stat" => &[
+            "stat sessile:/var/lib/sessile/php",
+            "stat redis://localhost --json",
+            "stat 'files:/var/lib/php/sessions?php=1'",
+        ],
+        "scan" => &[
+            "scan files:/var/lib/shop/sessions --larger-than 1M",
+            "scan php+files:/var/lib/php/sessions --top 3",
+            "scan redis://localhost --batch 100 --pause 4x --stop-after 10min",
+        ],
+        "verify" => &[
+            "verify sessile:/var/lib/sessile/php",
+            "verify files:/var/lib/shop/sessions --json",
+            "verify sqlite:/var/lib/shop/sessions.db",
+        ],
+        "gc" => &[
+            "gc files:/var/lib/shop/sessions",
+            "gc mysql://shop@localhost/shop --batch 100 --pause 10x",
+            "gc sqlite:/var/lib/shop/sessions.db --stop-after 10min --json",
+        ],
+        "copy" => &[
+            "copy files:/var/lib/shop/sessions sessile:/var/lib/shop/engine",
+            "copy redis://localhost sessile:/var/lib/shop/engine --dry-run",
+            "copy redis://localhost sessile:/var/lib/shop/engine --move --pause 4x",
+        ],
+        "sync" => &[
+            "sync sessile:/var/lib/sessile/php",
+            "sync files:/var/lib/shop/sessions",
+            "sync sqlite:/var/lib/shop/sessions.db",
+        ],
+        "drop" => &[
+            "drop sessile:/dev/shm/shop",
+            "drop files:/var/lib/shop/sessions --yes",
+            "drop sqlite:/var/lib/shop/sessions.db --yes --json",
+        ],
+        "completion" => &[
+            "completion bash > /etc/bash_completion.d/sessile",
+            "completion zsh > /usr/share/zsh/site-functions/_sessile",
+            "completion fish > /etc/fish/completions/sessile.fish",
+        ],
+        _ => &[],
+    }
+}
