@@ -63,16 +63,21 @@ two_commands() {
 
 # Everything that belongs to the system, by name; not what each run of apt and dpkg writes.
 files() {
-    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /usr/src/sessile -o -path /tmp \
-        -o -path /root -o -path /srv -o -path /run -o -path /var/lib/dpkg -o -path /var/lib/apt -o \
-        -path /var/cache -o -path /var/log \) -prune -o -print | sort
+    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /usr/src/sessile \
+        -o -path /tmp -o -path /root -o -path /srv -o -path /run -o -path /var/log \
+        -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache \) -prune -o -print | sort
+}
+
+version_of_command() {
+    # shellcheck disable=SC2016 # dpkg-query expands
+    dpkg-query -W -f '${Version}' sessile
 }
 
 life() {
     files >/tmp/before
     # shellcheck disable=SC2046 # several words
     install $(debs_of "$older")
-    [ "$(dpkg-query -W -f '${Version}' sessile)" = 0.0.9-1 ] || fail "the older version is not there"
+    [ "$(version_of_command)" = 0.0.9-1 ] || fail "the older version is not there"
     start_fpm
     expect '1 files' 'the module alone must not change the handler'
     phpenmod sessile-sessions
@@ -82,7 +87,7 @@ life() {
     expect '1 sessile' 'the first session'
     # shellcheck disable=SC2046 # several words
     install $(debs_of dist)
-    [ "$(dpkg-query -W -f '${Version}' sessile)" != 0.0.9-1 ] || fail "nothing was upgraded"
+    [ "$(version_of_command)" != 0.0.9-1 ] || fail "nothing was upgraded"
     expect '2 sessile' 'a session after the upgrade, in old workers'
     stop_fpm
     start_fpm
@@ -185,9 +190,11 @@ remove() {
     stop_fpm
     # shellcheck disable=SC2086 # several words
     dpkg --purge $packages >/tmp/told 2>&1
-    grep -q 'sessions in /var/lib/sessile stay' /tmp/told || fail "purge does not say what it leaves"
+    grep -q 'sessions in /var/lib/sessile stay' /tmp/told ||
+        fail "purge does not say what it leaves"
     files >/tmp/after
-    left=$(comm -13 /tmp/before /tmp/after | grep -v '^/var/lib/sessile\|^/var/lib/php/sessions/' || true)
+    left=$(comm -13 /tmp/before /tmp/after |
+        grep -v '^/var/lib/sessile\|^/var/lib/php/sessions/' || true)
     [ -z "$left" ] || fail "purge left: $left"
     gone=$(comm -23 /tmp/before /tmp/after)
     [ -z "$gone" ] || fail "purge took: $gone"
