@@ -48,8 +48,7 @@ pub enum Verb {
     /// Show the counts of a store, and details of its kind
     #[command(after_help = EXIT_CODES)]
     Stat(StatArguments),
-    /// Show large, old or idle entries of a store, or of PHP's or an application's own storage;
-    /// changes nothing
+    /// Show large, old or idle entries of a store, or of what other programs keep
     Scan(ScanArguments),
     /// Check everything in a store; changes nothing
     #[command(after_help = EXIT_CODES)]

@@ -21,8 +21,7 @@ Exit codes:
        is beyond --fail-if
   2    usage: unknown store, malformed URL, flags that contradict each other, results that
        cannot be compared, nothing to measure that is installed
-  3    a store cannot be opened or fails, an experiment cannot be measured to its end, or a
-       result cannot be written
+  3    a store fails, an experiment does not reach its end, or a result cannot be written
   4    the store cannot do this by its nature
   130  interrupted";
 
