@@ -121,7 +121,8 @@ mod tests {
         write("etc/php/8.4/fpm/php.ini", "; session.save_handler = none\nsession.name = a\n");
         write(
             "etc/php/8.4/fpm/conf.d/30-sessile-sessions.ini",
-            "session.save_handler = sessile\nsession.save_path = \"sessile:/var/lib/sessile/php\"\n",
+            "session.save_handler = sessile\n\
+             session.save_path = \"sessile:/var/lib/sessile/php\"\n",
         );
         write(
             "etc/php/8.4/fpm/pool.d/shop.conf",
@@ -132,7 +133,8 @@ mod tests {
         write("var/lib/sessile/other/format", "of another program\n");
         let text = overview(root.path());
         for line in [
-            "  /etc/php/8.4/fpm/conf.d/30-sessile-sessions.ini: sessile sessile:/var/lib/sessile/php",
+            "  /etc/php/8.4/fpm/conf.d/30-sessile-sessions.ini: sessile \
+             sessile:/var/lib/sessile/php",
             "  /etc/php/8.4/fpm/pool.d/shop.conf: sessile (a URL with a login)",
             "  sessile:/var/lib/sessile/php",
             "  sessile stat sessile:/var/lib/sessile/php",
