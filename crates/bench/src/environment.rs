@@ -76,11 +76,6 @@ impl Environment {
         }
     }
 
-    /// A line for each server.
-    pub fn servers_text(&self, before: &str) -> String {
-        self.servers.iter().map(|(name, flags)| format!("{before}{name} {flags}\n")).collect()
-    }
-
     pub(crate) fn build_of_this_program() -> &'static str {
         if cfg!(debug_assertions) { "debug" } else { "release" }
     }

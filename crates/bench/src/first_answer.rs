@@ -5,14 +5,14 @@
 
 use std::fmt;
 
-use comfy_table::Cell;
 use sessile_core::Durability;
 use sessile_stores::StoreEntry;
 use sessile_stores::registry::{self, STORES};
 
 use crate::compare::{Estimate, student};
 use crate::options::Options;
-use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
+use crate::report::number::count;
+use crate::report::table::{ResultTable, TableCell, bad, percentile, right, text};
 use crate::report::{Report, Row};
 
 const WORKERS: usize = 8;
@@ -100,25 +100,12 @@ fn ratio(first: &Row, second: &Row, pairs: usize) -> Option<String> {
 
 impl fmt::Display for FirstAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = new_table(&["store", "reached", "a second", "p50 us", "p99.9 us", ""]);
-        never_wrap(&mut table, 0);
         let rows = ["embedded", "socket"].map(|kind| self.ranked(kind)).concat();
         let tier = rows.first().map_or("none", |row| row.durability.as_str());
-        for row in rows {
-            let latency = row.latency_us;
-            table.add_row(vec![
-                Cell::new(row.shown_title()),
-                Cell::new(if row.kind == "socket" { "over a socket" } else { "in the process" }),
-                right_aligned(grouped(row.ops_per_second.median)),
-                right_aligned(three_digits(latency.p50)),
-                right_aligned(three_digits(latency.p999)),
-                Cell::new(if row.is_bad() { row.fault() } else { String::new() }),
-            ]);
-        }
         writeln!(
             f,
-            "{WORKERS} workers lock, read, change and save {SESSIONS} sessions; tier {tier}\n\
-             {table}"
+            "{WORKERS} workers lock, read, change and save {SESSIONS} sessions; tier {tier}\n\n{}",
+            table(&rows)
         )?;
         let mut left: Vec<String> =
             self.0.left_out.iter().map(|it| format!("{}: {}", it.title(), it.reason)).collect();
@@ -127,6 +114,23 @@ impl fmt::Display for FirstAnswer<'_> {
         self.0.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))?;
         self.sentence().map_or(Ok(()), |sentence| writeln!(f, "\n{sentence}"))
     }
+}
+
+fn table(rows: &[&Row]) -> ResultTable {
+    let columns = ["store", "reached", "a second", "p50 us", "p99.9 us", ""];
+    let mut table = ResultTable::new("", columns);
+    for row in rows {
+        let latency = row.latency_us;
+        table.row([
+            text(row.shown_title()),
+            text(if row.kind == "socket" { "over a socket" } else { "in the process" }),
+            right(count(row.ops_per_second.median)),
+            percentile(latency.p50, 0.5, row.operations),
+            percentile(latency.p999, 0.999, row.operations),
+            if row.is_bad() { bad(row.fault()) } else { TableCell::Empty },
+        ]);
+    }
+    table
 }
 
 #[cfg(test)]

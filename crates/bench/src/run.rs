@@ -251,7 +251,6 @@ fn measure(
             round_trip_us: settings.round_trip.map(|round_trip| round_trip.as_secs_f64() * 1e6),
             processors_awake,
             stolen: Some(stolen),
-            churn: settings.churn,
             as_published: settings.as_published,
             against: None,
             confidence: confidence_of_range(rounds),

@@ -14,7 +14,6 @@ mod chart;
 mod ids;
 mod ink;
 mod missing;
-mod number;
 mod page;
 mod runs;
 mod section;

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use sessile_bench::{Experiment, PartState};
 
-use crate::number::with_noun;
 use crate::runs::{PageReports, form};
+use sessile_bench::report::number::with_noun;
 
 /// Empty if nothing is missing.
 pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {

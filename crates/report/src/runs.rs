@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sessile_bench::report::{Environment, Row};
-use sessile_bench::{Collection, LeftOutExperiment, Report, SeriesPart, reference};
+use sessile_bench::{Collection, LeftOutExperiment, Report, SeriesPart};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageReports<'a> {
@@ -124,12 +124,6 @@ impl<'a> ExperimentRows<'a> {
         };
         tiers(std::slice::from_ref(&self)).into_iter().map(part).collect()
     }
-
-    /// The tier of all rows; `None` if there are several or none.
-    pub(crate) fn tier(&self) -> Option<&'a str> {
-        let first = self.rows.first()?.durability.as_str();
-        (!first.is_empty() && self.rows.iter().all(|row| row.durability == first)).then_some(first)
-    }
 }
 
 impl ExperimentRows<'_> {
@@ -177,36 +171,4 @@ pub(crate) fn titles(rows: &[&Row]) -> Vec<String> {
     titles
 }
 
-pub(crate) fn marked(title: &str) -> String {
-    if reference::by_name(title).is_some() { format!("{title} *") } else { title.to_owned() }
-}
-
 pub(crate) const MARK: &str = "* is no store but a yardstick.";
-
-/// The faults of a row that has figures all the same, briefly. Updates that a row without a lock
-/// lost are none.
-pub(crate) fn fault(row: &Row) -> Option<String> {
-    if !row.is_bad() {
-        return None;
-    }
-    let counts = [("errors", row.errors), ("misses", row.misses), ("lost", row.lost)];
-    let said: Vec<String> = counts
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(what, count)| format!("{count} {what}"))
-        .collect();
-    (!said.is_empty()).then(|| said.join(", "))
-}
-
-/// The faults of a row with the reason; `None` if it is sound.
-pub(crate) fn complaint(row: &Row) -> Option<String> {
-    if let Some(why) = &row.failed {
-        return Some(format!("failed: {why}"));
-    }
-    let fault = fault(row)?;
-    Some(
-        row.first_error
-            .as_ref()
-            .map_or(fault.clone(), |first| format!("{fault}; the first: {first}")),
-    )
-}

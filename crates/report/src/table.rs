@@ -1,23 +1,23 @@
 //! Tables with a caption, scoped headings, and a frame that scrolls on narrow screens.
 //!
-//! Every table of the page is made here, so that screen readers can read it and its numbers can be
-//! copied.
+//! Every table of the page is drawn here, so that screen readers can read it and its numbers can be
+//! copied. Tables of results come from `sessile-bench`.
 
 use maud::{Markup, html};
-use sessile_bench::report::LatencyUs;
-use sessile_bench::statistics::is_told;
+use sessile_bench::report::table::{ResultTable, TableCell, bad, text};
 
 use crate::ids::ElementIds;
-use crate::number::figure;
 
 #[derive(Clone, Debug)]
-pub(crate) enum TableCell {
-    Text(String),
-    /// A figure, aligned to the right.
-    Figure(String),
-    Bad(String),
-    Empty,
+pub(crate) enum HtmlCell {
+    Plain(TableCell),
     Rich(Markup),
+}
+
+impl From<TableCell> for HtmlCell {
+    fn from(cell: TableCell) -> HtmlCell {
+        HtmlCell::Plain(cell)
+    }
 }
 
 /// A table whose first column names the rows.
@@ -25,19 +25,30 @@ pub(crate) enum TableCell {
 pub(crate) struct HtmlTable {
     caption: String,
     columns: Vec<String>,
-    rows: Vec<Vec<TableCell>>,
+    rows: Vec<Vec<HtmlCell>>,
+    notes: Vec<TableCell>,
     /// Rows of prose, separated by lines and aligned at the top.
     wordy: bool,
 }
 
+/// What went wrong in a row is its last cell.
+impl From<ResultTable> for HtmlTable {
+    fn from(table: ResultTable) -> HtmlTable {
+        let ResultTable { caption, mut columns, rows, notes } = table;
+        let is_sound = rows.iter().all(|row| row.fault.is_none());
+        columns.extend((!is_sound).then(|| "went wrong".to_owned()));
+        let rows = rows.into_iter().map(|row| {
+            let fault = row.fault.map_or_else(|| text("nothing"), bad);
+            let cells = row.cells.into_iter().chain((!is_sound).then_some(fault));
+            cells.map(HtmlCell::from).collect()
+        });
+        HtmlTable { caption, columns, rows: rows.collect(), notes, wordy: false }
+    }
+}
+
 impl HtmlTable {
     pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> HtmlTable {
-        HtmlTable {
-            caption: caption.into(),
-            columns: columns.iter().map(|column| (*column).to_owned()).collect(),
-            rows: Vec::new(),
-            wordy: false,
-        }
+        ResultTable::new(caption, columns.iter().copied()).into()
     }
 
     pub(crate) fn wordy(mut self) -> HtmlTable {
@@ -46,7 +57,7 @@ impl HtmlTable {
     }
 
     /// Adds a row; its first cell is its heading.
-    pub(crate) fn row(&mut self, cells: Vec<TableCell>) {
+    pub(crate) fn row(&mut self, cells: Vec<HtmlCell>) {
         self.rows.push(cells);
     }
 
@@ -58,31 +69,35 @@ impl HtmlTable {
         let caption = ids.next("table");
         let numeric = |column: usize| {
             let mut cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.any(|cell| matches!(cell, TableCell::Figure(_)))
+            cells.any(|cell| matches!(cell, HtmlCell::Plain(TableCell::Figure(_))))
         };
         html! {
-            div.scroll role="group" aria-labelledby=(caption) tabindex="0" {
-                table class=[self.wordy.then_some("wordy")] {
-                    caption id=(caption) { (self.caption) }
-                    thead {
-                        tr {
-                            @for (number, column) in self.columns.iter().enumerate() {
-                                @if column.is_empty() { td {} }
-                                @else {
-                                    th scope="col" class=[numeric(number).then_some("n")] {
-                                        (column)
+            @if !self.is_empty() {
+                div.scroll role="group" aria-labelledby=(caption) tabindex="0" {
+                    table class=[self.wordy.then_some("wordy")] {
+                        caption id=(caption) { (self.caption) }
+                        thead {
+                            tr {
+                                @for (number, column) in self.columns.iter().enumerate() {
+                                    @if column.is_empty() { td {} }
+                                    @else {
+                                        th scope="col" class=[numeric(number).then_some("n")] {
+                                            (column)
+                                        }
                                     }
                                 }
                             }
                         }
-                    }
-                    tbody {
-                        @for row in &self.rows {
-                            tr {
-                                @for (number, cell) in row.iter().enumerate() {
-                                    @if number == 0 { th scope="row" { (cell.inside()) } }
-                                    @else {
-                                        td class=[cell.class(numeric(number))] { (cell.inside()) }
+                        tbody {
+                            @for row in &self.rows {
+                                tr {
+                                    @for (number, cell) in row.iter().enumerate() {
+                                        @if number == 0 { th scope="row" { (cell.inside()) } }
+                                        @else {
+                                            td class=[cell.class(numeric(number))] {
+                                                (cell.inside())
+                                            }
+                                        }
                                     }
                                 }
                             }
@@ -90,65 +105,69 @@ impl HtmlTable {
                     }
                 }
             }
+            @for note in &self.notes { p.conditions { (inside(note)) } }
         }
     }
 
     /// The element inside a closed `details`: the numbers of a chart.
     pub(crate) fn folded(&self, ids: &ElementIds) -> Markup {
         html! {
-            details {
-                summary { "Numbers: " (self.caption) }
-                (self.draw(ids))
+            @if !self.is_empty() {
+                details {
+                    summary { "Numbers: " (self.caption) }
+                    (self.draw(ids))
+                }
             }
         }
     }
 }
 
-impl TableCell {
+/// A table of results.
+pub(crate) fn draw(table: ResultTable, ids: &ElementIds) -> Markup {
+    HtmlTable::from(table).draw(ids)
+}
+
+pub(crate) fn folded(table: ResultTable, ids: &ElementIds) -> Markup {
+    HtmlTable::from(table).folded(ids)
+}
+
+impl HtmlCell {
     fn inside(&self) -> Markup {
-        html! {
-            @match self {
-                TableCell::Text(text) | TableCell::Figure(text) => (text),
-                TableCell::Bad(text) => { strong.bad { (text) } },
-                TableCell::Empty => {},
-                TableCell::Rich(markup) => (markup),
-            }
+        match self {
+            HtmlCell::Plain(cell) => inside(cell),
+            HtmlCell::Rich(markup) => markup.clone(),
         }
     }
 
     fn class(&self, among_figures: bool) -> Option<&'static str> {
-        let figure = matches!(self, TableCell::Figure(_))
-            || among_figures && matches!(self, TableCell::Bad(_));
+        let figure = match self {
+            HtmlCell::Plain(TableCell::Figure(_)) => true,
+            HtmlCell::Plain(TableCell::Bad(_)) => among_figures,
+            _ => false,
+        };
         figure.then_some("n")
     }
 }
 
-/// A percentile; empty where too few samples lie beyond it.
-pub(crate) fn percentile(value: f64, quantile: f64, samples: u64) -> TableCell {
-    if is_told(quantile, samples) { right(figure(value)) } else { TableCell::Empty }
-}
-
-pub(crate) fn percentiles(latency: LatencyUs, samples: u64) -> [TableCell; 3] {
-    [(latency.p50, 0.5), (latency.p99, 0.99), (latency.p999, 0.999)]
-        .map(|(us, quantile)| percentile(us, quantile, samples))
-}
-
-pub(crate) fn text(text: impl ToString) -> TableCell {
-    TableCell::Text(text.to_string())
-}
-
-pub(crate) fn right(text: impl ToString) -> TableCell {
-    TableCell::Figure(text.to_string())
+fn inside(cell: &TableCell) -> Markup {
+    html! {
+        @match cell {
+            TableCell::Text(text) | TableCell::Figure(text) => (text),
+            TableCell::Bad(text) => { strong.bad { (text) } },
+            TableCell::Empty => {},
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sessile_bench::report::table::right;
 
     #[test]
     fn a_table_has_a_caption_and_scopes_and_escapes_what_it_is_given() {
         let mut table = HtmlTable::new("Cycles", &["store", "a second"]);
-        table.row(vec![text("<script>"), right("1,000")]);
+        table.row(vec![text("<script>").into(), right("1,000").into()]);
         let html = table.draw(&ElementIds::default()).into_string();
         for wanted in
             ["<caption", "scope=\"col\"", "scope=\"row\"", "&lt;script&gt;", "class=\"n\""]

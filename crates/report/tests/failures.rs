@@ -166,7 +166,7 @@ fn what_a_full_memory_held_is_said_with_how_often_it_was_counted() {
     });
     assert!(
         section(&failed, "lifecycle")
-            .contains("until it is full: </strong><strong class=\"bad\">failed: the server")
+            .contains("until it is full: failed: the server")
     );
 }
 

@@ -364,7 +364,7 @@ fn a_cache_that_is_built_on_each_view_stands_beside_one_that_is_kept() {
     assert!(!rebuild.contains("has another entry"), "{rebuild}");
     // Both log lines are about the same entry.
     assert!(
-        rebuild.contains(refused) && rebuild.contains("2 097 199 bytes  route_large  #0badcafe"),
+        rebuild.contains(refused) && rebuild.contains("2,097,199 bytes  route_large  #0badcafe"),
         "{rebuild}"
     );
     assert!(rebuild.contains("the payload of session #00c0ffee"), "{rebuild}");

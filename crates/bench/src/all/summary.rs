@@ -3,11 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use comfy_table::Cell;
-
 use super::FinishedPart;
 use crate::collection::{Collection, PartState, SeriesPart};
-use crate::report::table::{new_table, right_aligned};
+use crate::report::table::{ResultTable, right, text};
 
 #[derive(Clone, Debug)]
 pub struct SeriesSummary {
@@ -39,24 +37,17 @@ impl SeriesSummary {
 
 impl fmt::Display for SeriesSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = new_table(&["experiment", "rows", "bad rows", "time"]);
+        let mut table = ResultTable::new("", ["experiment", "rows", "bad rows", "time"]);
+        let mut line = |title: String, rows: usize, bad: usize, took: Duration| {
+            table.row([text(title), right(rows), right(bad), right(minutes_text(took))]);
+        };
         for ended in self.ended.iter().filter(|ended| ended.reason.is_none()) {
             let cut = if ended.state == PartState::Interrupted { ", interrupted" } else { "" };
-            table.add_row(vec![
-                Cell::new(format!("{}{cut}", ended.title)),
-                right_aligned(ended.rows),
-                right_aligned(ended.bad),
-                right_aligned(minutes_text(ended.took)),
-            ]);
+            line(format!("{}{cut}", ended.title), ended.rows, ended.bad, ended.took);
         }
         let sum = |part: fn(&FinishedPart) -> usize| self.ended.iter().map(part).sum::<usize>();
         let all: Duration = self.ended.iter().map(|ended| ended.took).sum();
-        table.add_row(vec![
-            Cell::new("all"),
-            right_aligned(sum(|ended| ended.rows)),
-            right_aligned(sum(|ended| ended.bad)),
-            right_aligned(minutes_text(all)),
-        ]);
+        line("all".to_owned(), sum(|ended| ended.rows), sum(|ended| ended.bad), all);
         writeln!(f, "{table}")?;
         for left in &self.left_out {
             writeln!(f, "left out: {left}")?;

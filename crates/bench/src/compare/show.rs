@@ -2,25 +2,21 @@
 
 use std::fmt;
 
-use comfy_table::{Cell, Table};
-
 use super::{ComparedRow, Comparison, Measure, THRESHOLD, Verdict};
-use crate::report::table::{never_wrap, new_table, right_aligned, three_digits};
+use crate::report::number::figure;
+use crate::report::table::{ResultTable, TableCell, right, text};
 
 /// Rows named for one reason.
 const NAMED_MAX: usize = 12;
 
 impl Comparison {
-    fn table(&self, run: &str) -> Table {
+    fn table(&self, run: &str) -> ResultTable {
         let mut heads = vec!["store", "op", "figure", "old", "new", "new/old"];
         if self.same_rounds {
             heads.extend(["interval", "would see", ""]);
         }
-        let mut table = new_table(&heads);
-        (0..table.column_count()).for_each(|column| never_wrap(&mut table, column));
-        for row in self.rows.iter().filter(|row| row.run == run) {
-            table.add_row(cells(row));
-        }
+        let mut table = ResultTable::new("", heads);
+        self.rows.iter().filter(|row| row.run == run).for_each(|row| table.row(cells(row)));
         table
     }
 
@@ -87,16 +83,16 @@ impl Measure {
     }
 }
 
-fn cells(row: &ComparedRow) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = row.place.iter().map(Cell::new).collect();
-    cells.push(Cell::new(row.measure.name()));
+fn cells(row: &ComparedRow) -> Vec<TableCell> {
+    let mut cells: Vec<TableCell> = row.place.iter().map(text).collect();
+    cells.push(text(row.measure.name()));
     let ratio = format!("{:.3}", row.ratio);
-    cells.extend([three_digits(row.old), three_digits(row.new), ratio].map(right_aligned));
+    cells.extend([figure(row.old), figure(row.new), ratio].map(right));
     if let Some(interval) = row.interval {
-        cells.push(right_aligned(format!("{:.2}..{:.2}", interval.low, interval.high)));
+        cells.push(right(format!("{:.2}..{:.2}", interval.low, interval.high)));
         // Rounded up, so that sensitivity is not overstated.
-        cells.push(right_aligned(format!("{:.0} %", (interval.would_see * 100.0).ceil())));
-        cells.push(Cell::new(verdict_text(interval.verdict)));
+        cells.push(right(format!("{:.0} %", (interval.would_see * 100.0).ceil())));
+        cells.push(text(verdict_text(interval.verdict)));
     }
     cells
 }

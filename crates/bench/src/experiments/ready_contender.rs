@@ -5,7 +5,6 @@
 use crate::deployment::Deployment;
 use crate::experiments::Bench;
 use crate::footprint::Footprint;
-use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
 use crate::options::{Experiment, Settings};
 use crate::redact;
@@ -16,7 +15,7 @@ use crate::worker::WorkerMemory;
 use crate::worker::cleanup::CreatedSessions;
 use crate::worker::group::WorkerGroup;
 use crate::worker::protocol::{
-    Churn, ContenderFailure, OpenRequest, SessionRange, TaskTotals, WorkerRequest,
+    ContenderFailure, OpenRequest, SessionRange, TaskTotals, WorkerRequest,
 };
 
 /// Not a fault of the store.
@@ -148,34 +147,8 @@ impl Bench {
             short_lived: false,
             created: Vec::new(),
         };
-        self.churn_before_rounds(&mut contender, sessions, &title)?;
         contender.measure_space(sessions);
         Ok(contender)
-    }
-
-    /// Rewrites all sessions as often as the settings ask for.
-    fn churn_before_rounds(
-        &self,
-        contender: &mut ReadyContender,
-        sessions: usize,
-        title: &str,
-    ) -> Result<(), ContenderFailure> {
-        let settings = &self.settings;
-        for time in 1..=settings.churn {
-            if interrupted() {
-                break;
-            }
-            self.progress.set_message(&format!(
-                "{title}: rewrite {sessions} sessions, {time} of {}",
-                settings.churn
-            ));
-            let churned = contender.churn(sessions, settings.seed.rotate_left(32) ^ time as u64);
-            churned.map_err(|failure| ContenderFailure {
-                message: contender.deployment.redact(&failure.message),
-                ..failure
-            })?;
-        }
-        Ok(())
     }
 }
 
@@ -218,24 +191,6 @@ pub(super) fn too_slow(settings: &Settings, session_ns: f64) -> String {
 }
 
 impl ReadyContender {
-    /// Rewrites as many sessions as there are, chosen uniformly with repetition, without a sweep.
-    fn churn(&mut self, sessions: usize, seed: u64) -> Result<(), ContenderFailure> {
-        let whole = SessionRange::whole(&(0..sessions));
-        let done = self.group.run_split(self.workers, whole, |part| {
-            // The part stands for the worker; each chooses among all sessions.
-            let cycles = (part.from..part.to).step_by(part.step.max(1)).count();
-            WorkerRequest::Churn(Churn {
-                sessions: 0..sessions,
-                cycles,
-                seed: seed.wrapping_mul(31) ^ part.from as u64,
-            })
-        })?;
-        self.commits += done.count;
-        let found = self.findings_of(done);
-        self.earlier_findings.add(found);
-        Ok(())
-    }
-
     /// The old setup still exists meanwhile, so that the new one does not get its memory. It stays
     /// if that fails.
     pub(super) fn set_up_anew(

@@ -31,8 +31,6 @@ pub struct Options {
     pub let_sleep: bool,
     /// Simulated round trip to a private server, in milliseconds.
     pub round_trip_ms: Option<f64>,
-    /// How many times all sessions are rewritten before the rounds.
-    pub churn: Option<usize>,
     /// `ops` in the published form.
     pub as_published: bool,
     /// Operations of `cycle` and `scale`.
@@ -65,7 +63,6 @@ impl Default for Options {
             rate: None,
             let_sleep: false,
             round_trip_ms: None,
-            churn: None,
             as_published: false,
             ops: None,
             profile: None,
@@ -124,7 +121,6 @@ mod tests {
             (Cycle, Options { payload_bytes: Some(8), ..options() }),
             (Cycle, Options { payload_bytes: Some(1 << 40), ..options() }),
             (Cycle, Options { rate: Some(0.0), ..options() }),
-            (Cycle, Options { churn: Some(1_000_000), ..options() }),
             (Cycle, Options { sessions: Some(vec![1, 2]), ..options() }),
             (Cycle, Options { profile: Some(profile()), ..options() }),
             (Cycle, Options { profile: Some(profile()), workload, ..options() }),

@@ -39,7 +39,6 @@ pub(crate) struct Settings {
     pub let_sleep: bool,
     /// Delay to private servers.
     pub round_trip: Option<Duration>,
-    pub churn: usize,
     pub as_published: bool,
     pub ops: Vec<CycleOp>,
     pub seed: u64,
@@ -57,7 +56,6 @@ const ROUNDS_MAX: usize = 1_000;
 const SECONDS_MAX: f64 = 3_600.0;
 const RATE_MAX: f64 = 1_000_000.0;
 const ROUND_TRIP_MS_MAX: f64 = 1_000.0;
-const CHURN_MAX: usize = 1_000;
 /// As long as any task of a worker.
 const FILL_SECONDS_MAX: f64 = 3_600.0;
 
@@ -81,12 +79,9 @@ impl Options {
         in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
         let round_trip_ms = self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX);
         in_range("--round-trip", round_trip_ms, 0.01, ROUND_TRIP_MS_MAX)?;
-        let churn = self.churn.unwrap_or(0);
-        in_range("--churn", churn, 0, CHURN_MAX)?;
         in_range("--fill-max", self.fill_max.unwrap_or(FILL_SECONDS_MAX), 0.01, FILL_SECONDS_MAX)?;
-        // Sessions must outlive filling, rewriting and rounds, which can exceed the usual ttl on a
-        // slow store.
-        let long = churn > 0 || matches!(experiment, Experiment::Scale | Experiment::Lifecycle);
+        // Sessions must outlive filling and rounds, which can exceed the usual ttl on a slow store.
+        let long = matches!(experiment, Experiment::Scale | Experiment::Lifecycle);
         Ok(Settings {
             experiment,
             workers,
@@ -102,7 +97,6 @@ impl Options {
             rate,
             let_sleep: self.let_sleep,
             round_trip: self.round_trip_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
-            churn,
             as_published: self.as_published,
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::candidate::{Candidate, Conditions, cycles};
 use super::site::Site;
-use crate::report::table::grouped;
+use crate::report::number::count;
 use crate::report::{Environment, Report, comparability_notes};
 
 pub(super) fn basis(site: &Site, question: Option<&Conditions>, results: &[Report]) -> Vec<String> {
@@ -56,7 +56,7 @@ pub(super) fn machines(question: Option<&Conditions>, results: &[Report]) -> Opt
 fn machine(machine: &Environment) -> String {
     let Environment { cpu, cores, memory_bytes, disk_file_system, disk_mount_options, .. } =
         machine;
-    let memory = grouped(*memory_bytes as f64);
+    let memory = count(*memory_bytes as f64);
     let disk = format!("{disk_file_system} {disk_mount_options}");
     format!("{cpu} with {cores} processors, {memory} bytes of memory and {}", disk.trim_end())
 }

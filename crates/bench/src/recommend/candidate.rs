@@ -76,8 +76,6 @@ pub struct Conditions {
     pub disk_file_system: String,
     pub disk_mount_options: String,
     pub build: String,
-    /// How many times sessions were rewritten before.
-    pub churn: usize,
     /// Whether processors were kept awake.
     pub processors_awake: bool,
     pub experiment: String,
@@ -234,7 +232,6 @@ impl Conditions {
             disk_file_system: machine.disk_file_system.clone(),
             disk_mount_options: machine.disk_mount_options.clone(),
             build: machine.build.clone(),
-            churn: settings.churn,
             processors_awake: settings.processors_awake,
             experiment: row.experiment.clone(),
             workers: row.workers,

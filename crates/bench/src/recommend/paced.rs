@@ -29,7 +29,7 @@ pub(super) struct PacedRun {
 }
 
 impl PacedRun {
-    /// `None` if payload spread, churn or round trip differ from the chosen conditions, because it
+    /// `None` if payload spread or round trip differ from the chosen conditions, because it
     /// is unknown which is harder; if it fell behind with fewer workers, because more may do more;
     /// and in another tier, unless it kept up in a stronger one.
     pub(super) fn of(
@@ -45,7 +45,6 @@ impl PacedRun {
             let (near, far) = (way.min(question.round_trip_us), way.max(question.round_trip_us));
             far <= ROUND_TRIP_ALIKE.value as f64 * near
                 && row.payload_spread == question.payload_spread
-                && report.settings.churn == question.churn
                 && (kept_up || row.workers >= question.workers)
         });
         let is_of_tier = measured == judged || measured > judged && kept_up;

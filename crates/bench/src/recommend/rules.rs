@@ -273,5 +273,5 @@ fn survives_restarts(it: &Candidate) -> bool {
 }
 
 pub(super) fn whole(value: f64) -> String {
-    crate::report::table::grouped(value)
+    crate::report::number::count(value)
 }

@@ -2,15 +2,14 @@
 
 use std::fmt;
 
-use comfy_table::{Cell, Table};
-
 use super::shown_url::placeholders;
 use super::{
     FiredRule, RankedStore, Recommendation, RuleEffect, Site, SiteKind, SpaceBasis, StorageMedium,
     recommend,
 };
 use crate::report::Report;
-use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
+use crate::report::number::{count, figure};
+use crate::report::table::{ResultTable, right, right_or_empty, text};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -27,17 +26,13 @@ impl fmt::Display for Recommendation {
             };
             let way = match question.round_trip_us {
                 0.0 => String::new(),
-                us => format!(", servers {} us away", three_digits(us)),
-            };
-            let aged = match question.churn {
-                0 => String::new(),
-                times => format!(", rewritten {times} times before"),
+                us => format!(", servers {} us away", figure(us)),
             };
             writeln!(
                 f,
                 "by the measured rows of {experiment}: {workers} workers, {} sessions of {payload} \
-                 bytes{sizes}, tier {tier}{way}{aged}",
-                grouped(sessions as f64)
+                 bytes{sizes}, tier {tier}{way}",
+                count(sessions as f64)
             )?;
         }
         for warning in &self.warnings {
@@ -88,7 +83,7 @@ impl fmt::Display for Site {
             (count, true) => format!("{count} web servers with affinity"),
             (count, false) => format!("{count} web servers"),
         };
-        let (sessions, payload) = (grouped(self.sessions as f64), self.payload_bytes);
+        let (sessions, payload) = (count(self.sessions as f64), self.payload_bytes);
         let (rate, tier) = (self.requests_per_second, self.durability.name());
         write!(f, "{servers}, {sessions} sessions of {payload} bytes, {rate} requests/s, ")?;
         if self.cycles_per_request != 1.0 {
@@ -102,30 +97,30 @@ impl fmt::Display for Site {
     }
 }
 
-fn ranking(usable: &[&RankedStore]) -> Table {
-    let measured = usable.iter().any(|it| it.ops_per_second.is_some());
-    let mut header = vec!["", "store", "requests/s", "p99 us", "space", "where", "space is"];
-    if !measured {
-        header.drain(2..4);
-    }
-    let mut table = new_table(&header);
+fn ranking(usable: &[&RankedStore]) -> ResultTable {
+    let columns = ["", "store", "requests/s", "p99 us", "space", "where", "space is"];
+    let is_measured = usable.iter().any(|it| it.ops_per_second.is_some());
+    let mut table = ResultTable::new("", columns);
     for (place, ranked) in usable.iter().enumerate() {
-        let mut cells = vec![right_aligned(place + 1), Cell::new(ranked.title())];
-        if measured {
-            cells.push(right_aligned(ranked.ops_per_second.map_or("?".to_owned(), grouped)));
-            cells.push(right_aligned(ranked.p99_us.map_or("?".to_owned(), three_digits)));
-        }
-        cells.push(right_aligned(format!("{} MiB", three_digits(ranked.bytes as f64 / MIB))));
-        cells.push(Cell::new(place_of(ranked)));
-        cells.push(Cell::new(match ranked.bytes_are {
-            SpaceBasis::Measured => "measured",
-            SpaceBasis::Derived => "derived",
-            SpaceBasis::Formula => "a formula",
-        }));
-        table.add_row(cells);
+        let figure_of = |value: Option<f64>, shown: fn(f64) -> String| match value {
+            None if is_measured => right("?"),
+            value => right_or_empty(value.map(shown)),
+        };
+        table.row([
+            right(place + 1),
+            text(ranked.title()),
+            figure_of(ranked.ops_per_second, count),
+            figure_of(ranked.p99_us, figure),
+            right(format!("{} MiB", figure(ranked.bytes as f64 / MIB))),
+            text(place_of(ranked)),
+            text(match ranked.bytes_are {
+                SpaceBasis::Measured => "measured",
+                SpaceBasis::Derived => "derived",
+                SpaceBasis::Formula => "a formula",
+            }),
+        ]);
     }
-    never_wrap(&mut table, 1);
-    table
+    table.without_empty_columns()
 }
 
 fn place_of(ranked: &RankedStore) -> &'static str {
@@ -153,20 +148,19 @@ fn rule_text(fired: &FiredRule) -> String {
 
 /// The table of site kinds: the best stores, and the rules that excluded the others.
 pub fn table(site_kinds: &[SiteKind], results: &[Report]) -> String {
-    let mut table = new_table(&["kind of site", "recommended", "then", "excluded by"]);
-    let mut text = String::new();
+    let mut table = ResultTable::new("", ["kind of site", "recommended", "then", "excluded by"]);
+    let mut words = String::new();
     let mut notes: Vec<((&str, String), Vec<&str>)> = Vec::new();
     for kind in site_kinds {
         let recommendation = recommend(&kind.site, results);
         let next: Vec<String> = recommendation.next().map(RankedStore::title).collect();
-        let nothing = "-".to_owned();
-        table.add_row(vec![
-            kind.name.to_owned(),
-            recommendation.recommended.clone().unwrap_or_else(|| nothing.clone()),
-            if next.is_empty() { nothing } else { next.join(", ") },
-            exclusions(&recommendation).join("; "),
+        table.row([
+            text(kind.name),
+            text(recommendation.recommended.as_deref().unwrap_or("-")),
+            text(if next.is_empty() { "-".to_owned() } else { next.join(", ") }),
+            text(exclusions(&recommendation).join("; ")),
         ]);
-        text.push_str(&format!(
+        words.push_str(&format!(
             "\n{}: {}\n  {}\n",
             kind.name, kind.description, recommendation.site
         ));
@@ -178,7 +172,7 @@ pub fn table(site_kinds: &[SiteKind], results: &[Report]) -> String {
             }
         }
     }
-    text.push('\n');
+    words.push('\n');
     notes.sort_by_key(|((sign, _), _)| *sign != "warning");
     for ((sign, note), of) in notes {
         let of = if of.len() == site_kinds.len() {
@@ -186,9 +180,9 @@ pub fn table(site_kinds: &[SiteKind], results: &[Report]) -> String {
         } else {
             format!("{}: ", of.join(", "))
         };
-        text.push_str(&format!("{sign}: {of}{note}\n"));
+        words.push_str(&format!("{sign}: {of}{note}\n"));
     }
-    format!("{table}\n{text}")
+    format!("{table}\n{words}")
 }
 
 fn exclusions(recommendation: &Recommendation) -> Vec<String> {

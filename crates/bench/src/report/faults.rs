@@ -3,20 +3,18 @@
 //! Invariant: losses that the durability tier allows are shown but are no fault; losses that it
 //! forbids are.
 
-use std::fmt;
-
-use comfy_table::{Cell, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::report::markdown::{write_section, write_table};
-use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
-use crate::report::{Report, Row};
+use crate::report::Row;
+use crate::report::columns::store;
+use crate::report::number::{count, time};
+use crate::report::table::{ResultTable, TableCell, bad, measured, right, right_or_empty, text};
 
 pub(crate) const HOLDER: &str = "holder-killed";
 pub(crate) const WRITER: &str = "writer-killed";
-pub(crate) const SERVER: &str = "server-killed";
+pub const SERVER: &str = "server-killed";
 /// All processes of an embedded store are killed, and others open it.
-pub(crate) const ALL: &str = "all-killed";
+pub const ALL: &str = "all-killed";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
@@ -105,156 +103,101 @@ impl Faults {
     }
 }
 
-/// Explains the columns of time.
-const AGAIN: &str = "\
-down: from the kill to the server's first answer; refused: operations that failed meanwhile, and \
-said so
-works again: from the kill to a worker's first update (embedded: to open the store, which recovers \
-it, and the first
-update; one time for each kill, that of the slowest worker)";
+/// The rows of each table, its title, and the heading of the wait. The waits after the end of a
+/// server and after the end of all processes are different.
+pub const KILLS: [(&str, &str, &str); 4] = [
+    (HOLDER, "A worker is killed while it holds a session", "the next one has it"),
+    (WRITER, "Workers are killed while they write", ""),
+    (
+        SERVER,
+        "The server is killed and started again: from the kill to a worker's first update",
+        "works again",
+    ),
+    (
+        ALL,
+        "All processes that have an embedded store open are killed: others open it, and make the \
+         first update",
+        "works again",
+    ),
+];
 
-impl Report {
-    pub(super) fn faults(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = |ops: &[&str]| -> Vec<&Row> {
-            self.results
-                .iter()
-                .filter(|row| row.experiment == "faults" && ops.contains(&row.op.as_str()))
-                .collect()
-        };
-        let (holder, writer, all) = (rows(&[HOLDER]), rows(&[WRITER]), rows(&[SERVER, ALL]));
-        if !holder.is_empty() {
-            let heading =
-                "A worker is killed while it holds a session: when does the next one have it?";
-            write_section(f, heading, &holder_table(&holder))?;
-        }
-        if !writer.is_empty() {
-            write_section(f, "Workers are killed while they write", &writer_table(&writer))?;
-        }
-        if !all.is_empty() {
-            let heading = "The server is killed and started again; of an embedded store all \
-                           workers are killed";
-            write_section(f, heading, &again_table(&all))?;
-            writeln!(f, "{AGAIN}\n")?;
-            write_table(f, &loss_table(&all))?;
-        }
-        for row in holder.iter().chain(&writer).chain(&all) {
-            restarts(f, row)?;
-        }
-        Ok(())
-    }
+/// Several processes open the store, and the first one recovers it.
+const WHOSE_TIME: &str = "Each kill gives one time: to open the store and to make the first \
+                          update, of the slowest of those who do. They open it one after the \
+                          other; the first of them recovers it for all, and each may meet a lock \
+                          of the dead.";
+
+pub(super) fn tables(rows: &[&Row]) -> Vec<ResultTable> {
+    KILLS.iter().map(|(op, caption, waited)| table(rows, op, caption, waited)).collect()
 }
 
-/// Notes repeated transactions, which are no fault.
-fn restarts(f: &mut impl fmt::Write, row: &Row) -> fmt::Result {
-    match row.faults.as_ref().and_then(|faults| faults.restarted) {
-        None | Some(0) => Ok(()),
-        Some(count) => writeln!(
-            f,
-            "{} {}: {count} transactions done again after a deadlock",
-            row.title(),
-            row.op
-        ),
+/// The rows of one kind of kill; without a heading of the wait nobody waits.
+pub fn table(rows: &[&Row], op: &str, caption: &str, waited: &str) -> ResultTable {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.op == op).collect();
+    let number = |title: &str, of: fn(&Faults) -> u64| {
+        measured(title, move |row| right_or_empty(figures(row).map(|it| count(of(it) as f64))))
+    };
+    let mut columns = vec![store(), number("kills", |it| it.kills)];
+    if !waited.is_empty() {
+        columns.extend([
+            measured(waited, |row| time_of(row, row.latency_us.p50)),
+            measured(format!("{waited}, longest"), |row| time_of(row, row.latency_us.max)),
+            measured("lock ends after", |row| {
+                let ttl = figures(row).and_then(|it| it.lock_ttl_ms);
+                right_or_empty(ttl.map(|ms| time(ms as f64 * 1e3)))
+            }),
+            measured("down", |row| {
+                right_or_empty(figures(row).and_then(|it| it.down_us).map(time))
+            }),
+            number("refused", |it| it.refused),
+        ]);
     }
-}
-
-fn table(header: &[&str], rows: &[&Row], cells: impl Fn(&Row, &Faults) -> Vec<String>) -> Table {
-    let mut table = new_table(header);
-    never_wrap(&mut table, 0);
-    for row in rows {
-        let mut line = vec![Cell::new(row.shown_title()), Cell::new(&row.durability)];
-        match &row.faults {
-            Some(faults) => line.extend(cells(row, faults).into_iter().map(right_aligned)),
-            None => line.push(right_aligned("failed")),
-        }
-        table.add_row(line);
-    }
+    columns.extend([
+        number("updates", |it| it.acknowledged),
+        number("updates lost", |it| it.lost),
+        number("sessions lost", |it| it.sessions_lost),
+        measured("promised", |row| {
+            figures(row).map_or(TableCell::Empty, |it| text(it.promise.word()))
+        }),
+        measured("outcome", outcome),
+    ]);
+    let mut table = ResultTable::of_rows(caption, &rows, columns);
+    // The outcome says what went wrong.
+    table.rows.iter_mut().zip(&rows).for_each(|(line, row)| {
+        line.fault = line.fault.take().filter(|_| row.failed.is_some());
+    });
+    table.notes.extend((op == ALL && !rows.is_empty()).then(|| text(WHOSE_TIME)));
+    table.notes.extend(rows.iter().filter_map(|row| done_again(row)));
     table
 }
 
-fn ms(us: f64) -> String {
-    three_digits(us / 1e3)
+fn figures(row: &Row) -> Option<&Faults> {
+    row.faults.as_ref()
 }
 
-fn count(number: u64) -> String {
-    grouped(number as f64)
+fn time_of(row: &Row, us: f64) -> TableCell {
+    let is_freed = figures(row).is_some_and(|it| it.stuck < it.kills);
+    if is_freed && row.latency_us.p50 > 0.0 { right(time(us)) } else { text("never") }
 }
 
-fn holder_table(rows: &[&Row]) -> Table {
-    let header = [
-        "store",
-        "tier",
-        "kills",
-        "lock ends",
-        "median ms",
-        "longest ms",
-        "stuck",
-        "lost",
-        "damaged",
-    ];
-    table(&header, rows, |row, faults| {
-        let ends = match faults.lock_ttl_ms {
-            Some(lock_ttl_ms) => format!("after {lock_ttl_ms} ms"),
-            None if faults.stuck_is_meant => "never".to_owned(),
-            None => "with holder".to_owned(),
-        };
-        let freed = faults.stuck < faults.kills;
-        let time = |us| if freed { ms(us) } else { String::new() };
-        let lost = faults.lost + faults.sessions_lost;
-        let (median, longest) = (time(row.latency_us.p50), time(row.latency_us.max));
-        vec![
-            count(faults.kills),
-            ends,
-            median,
-            longest,
-            count(faults.stuck),
-            count(lost),
-            count(faults.damaged),
-        ]
-    })
+fn outcome(row: &Row) -> TableCell {
+    let Some(faults) = figures(row) else { return TableCell::Empty };
+    match (faults.in_words(), faults.stuck) {
+        (words, _) if !words.is_empty() => bad(words),
+        (_, stuck @ 1..) => text(format!("{stuck} locks stuck, as its lock is made")),
+        _ => text("as promised"),
+    }
 }
 
-fn writer_table(rows: &[&Row]) -> Table {
-    let header = [
-        "store",
-        "tier",
-        "kills",
-        "acknowledged",
-        "updates lost",
-        "sessions lost",
-        "damaged",
-        "unreadable",
-    ];
-    table(&header, rows, |_, faults| {
-        let counts = [faults.kills, faults.acknowledged, faults.lost, faults.sessions_lost];
-        counts.into_iter().chain([faults.damaged, faults.unreadable]).map(count).collect()
-    })
-}
-
-fn again_table(rows: &[&Row]) -> Table {
-    let header = ["store", "tier", "kills", "down ms", "works again ms", "longest ms", "refused"];
-    table(&header, rows, |row, faults| {
-        let down = faults.down_us.map_or(String::new(), ms);
-        let time = |us| if us > 0.0 { ms(us) } else { "never".to_owned() };
-        let (median, longest) = (time(row.latency_us.p50), time(row.latency_us.max));
-        vec![count(faults.kills), down, median, longest, count(faults.refused)]
-    })
-}
-
-fn loss_table(rows: &[&Row]) -> Table {
-    let header = [
-        "store",
-        "tier",
-        "promised",
-        "acknowledged",
-        "updates lost",
-        "sessions lost",
-        "promised and lost",
-    ];
-    table(&header, rows, |_, faults| {
-        let beyond = faults.lost_beyond + faults.sessions_lost_beyond;
-        let counts = [faults.acknowledged, faults.lost, faults.sessions_lost, beyond];
-        std::iter::once(faults.promise.word().to_owned()).chain(counts.map(count)).collect()
-    })
+/// Repeated transactions are no fault, but are told if counted.
+fn done_again(row: &Row) -> Option<TableCell> {
+    let transactions = figures(row)?.restarted.filter(|transactions| *transactions > 0)?;
+    Some(text(format!(
+        "{}: {} transactions were done again after a deadlock. Our own stores do that inside, \
+         where it is not counted.",
+        row.title(),
+        count(transactions as f64)
+    )))
 }
 
 #[cfg(test)]
@@ -275,17 +218,21 @@ mod tests {
         }
     }
 
+    /// The cells of a line.
+    fn line(rows: &[Row], number: usize) -> String {
+        let rows: Vec<&Row> = rows.iter().collect();
+        let table = tables(&rows).into_iter().find(|table| !table.rows.is_empty()).unwrap();
+        let words = table.rows[number].cells.iter().map(|cell| cell.words().to_owned());
+        words.collect::<Vec<String>>().join("|")
+    }
+
     #[test]
     fn a_lock_that_is_never_free_has_no_time_and_one_that_is_freed_has() {
         let kept = Faults { kills: 5, stuck: 5, stuck_is_meant: true, ..Faults::default() };
         let freed = Faults { kills: 5, ..Faults::default() };
         let rows = [row("kept", HOLDER, kept), row("freed", HOLDER, freed)];
-        let text = holder_table(&rows.iter().collect::<Vec<_>>()).to_string();
-        let line = |store: &str| {
-            text.lines().find(|line| line.trim_start().starts_with(store)).unwrap().to_owned()
-        };
-        assert!(line("kept").contains("never") && !line("kept").contains("80.0"), "{text}");
-        assert!(line("freed").contains("80.0") && line("freed").contains("90.0"), "{text}");
+        assert!(line(&rows, 0).starts_with("kept|5|never|never|"), "{}", line(&rows, 0));
+        assert!(line(&rows, 1).starts_with("freed|5|80 ms|90 ms|"), "{}", line(&rows, 1));
     }
 
     #[test]
@@ -297,15 +244,8 @@ mod tests {
             ..Faults::default()
         };
         assert_eq!(faults.in_words(), "");
-        let row = row("memcached-four-trips", SERVER, faults);
-        let text = loss_table(&[&row]).to_string();
-        assert!(
-            text.contains("123 456")
-                && text.contains("nothing")
-                && text.contains("memcached-four-trips "),
-            "{text}"
-        );
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let shown = line(&[row("memcached-four-trips", SERVER, faults)], 0);
+        assert!(shown.ends_with("|123,456|32|nothing|as promised"), "{shown}");
         let lying = Faults { lost_beyond: 3, stuck: 1, ..Faults::default() };
         assert_eq!(
             lying.in_words(),
@@ -317,16 +257,9 @@ mod tests {
     fn a_transaction_that_was_done_again_is_told_and_is_no_fault() {
         let faults = Faults { restarted: Some(7), ..Faults::default() };
         assert_eq!(faults.in_words(), "");
-        let mut text = String::new();
-        for row in
-            [row("mysql-transaction", SERVER, faults), row("mysql", SERVER, Faults::default())]
-        {
-            restarts(&mut text, &row).unwrap();
-        }
-        assert_eq!(
-            text,
-            "mysql-transaction server-killed: 7 transactions done again after a deadlock\n"
-        );
+        let note = done_again(&row("mysql-transaction", SERVER, faults)).unwrap();
+        assert!(note.words().starts_with("mysql-transaction: 7 transactions were done again"));
+        assert_eq!(done_again(&row("mysql", SERVER, Faults::default())), None);
     }
 
     #[test]

@@ -1,24 +1,22 @@
 //! The table of `languages`: what a request of a framework takes with each keeper of its sessions.
 
-use std::fmt;
+use crate::report::Row;
+use crate::report::columns::{op, store};
+use crate::report::number::{count, figure};
+use crate::report::table::{ResultTable, measured, right, right_or_empty};
 
-use comfy_table::{Cell, Table};
-
-use crate::report::markdown::write_section;
-use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
-use crate::report::{Report, Row};
-
-impl Report {
-    pub(super) fn languages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<&Row> =
-            self.results.iter().filter(|row| row.experiment == "languages").collect();
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let heading = "Open, change and save a session, in the runtime of each language; rows of \
-                       one framework are comparable, and floors keep nothing";
-        write_section(f, heading, &table(&rows))
-    }
+pub fn table(rows: &[&Row]) -> ResultTable {
+    let columns = vec![
+        store(),
+        op("op"),
+        measured("fastest \u{b5}s", |row| right(figure(row.latency_us.min))),
+        measured("median \u{b5}s", |row| right(figure(row.latency_us.p50))),
+        measured("times ours", |row| right_or_empty(row.times_ours(rows).map(figure))),
+        measured("requests checked", |row| right(count(row.operations as f64))),
+    ];
+    let caption = "Open, change and save a session, in the runtime of each language; rows of one \
+                   framework are comparable, and floors keep nothing";
+    ResultTable::of_rows(caption, rows, columns)
 }
 
 impl Row {
@@ -33,31 +31,11 @@ impl Row {
     }
 }
 
-fn table(rows: &[&Row]) -> Table {
-    let mut table =
-        new_table(&["store", "op", "fastest us", "median us", "times ours", "requests checked"]);
-    never_wrap(&mut table, 0);
-    for row in rows {
-        let mut cells = vec![Cell::new(row.title()), Cell::new(&row.op)];
-        if row.failed.is_some() {
-            cells.push(right_aligned("failed"));
-        } else {
-            let times = row.times_ours(rows).map_or_else(|| "-".to_owned(), three_digits);
-            cells.extend(
-                [row.latency_us.min, row.latency_us.p50].map(three_digits).map(right_aligned),
-            );
-            cells.push(right_aligned(times));
-            cells.push(right_aligned(grouped(row.operations as f64)));
-        }
-        table.add_row(cells);
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::LatencyUs;
+    use crate::report::table::bad;
 
     #[test]
     fn a_row_is_compared_with_ours_of_its_framework_and_a_failed_one_with_none() {
@@ -78,12 +56,10 @@ mod tests {
         let rows: Vec<&Row> = rows.iter().collect();
         let times: Vec<Option<f64>> = rows.iter().map(|row| row.times_ours(&rows)).collect();
         assert_eq!(times, [Some(1.0), Some(4.5), None, None]);
-        let text = table(&rows).to_string();
-        let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
-        assert!(line("django#file").contains("4.5"), "{text}");
-        assert!(
-            line("django#db").contains("failed") && !line("django#db").contains("30"),
-            "{text}"
-        );
+        let table = table(&rows);
+        let cells = |place: usize| table.rows[place].cells.clone();
+        assert!(cells(1).contains(&right(figure(4.5))), "{table:?}");
+        assert!(cells(3).contains(&bad("failed")), "{table:?}");
+        assert!(!cells(3).contains(&right(figure(30.0))), "{table:?}");
     }
 }

@@ -1,13 +1,16 @@
 //! The tables of `lifecycle`: requests a second by parallel requests, as published, and their cost.
 
-use std::fmt;
+use std::collections::BTreeSet;
 
-use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
-use crate::report::markdown::write_section;
-use crate::report::table::{abbreviated, grouped, new_table, or_dash, right_aligned, three_digits};
-use crate::report::{Report, Row, Visitors};
+use crate::php;
+use crate::report::columns::{fault_count, server_time};
+use crate::report::number::{count, figure, short};
+use crate::report::table::{
+    Column, ResultTable, TableCell, bad, first_of_each, known, measured, percentile, right, text,
+};
+use crate::report::{Row, Visitors, visitors};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WebFigures {
@@ -48,137 +51,119 @@ impl Row {
     }
 }
 
-impl Report {
-    pub(super) fn lifecycle(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of_lifecycle = self.results.iter().filter(|row| row.is_of_lifecycle());
-        let (rows, others): (Vec<&Row>, Vec<&Row>) = of_lifecycle.partition(|row| row.op == "page");
-        let Some(first) = rows.first() else { return Ok(()) };
-        let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
-        let processes = rows.iter().find_map(|row| row.web).map_or(0, |web| web.processes);
-        writeln!(
-            f,
-            "nginx and {processes} processes of PHP; {rounds} rounds of {} requests, each with the \
-             life of a session of {} bytes and the birth of another, seed {}",
-            grouped(first.sessions as f64),
-            grouped(first.payload_bytes as f64),
-            self.seed
-        )?;
-        write_section(
-            f,
-            "Requests a second by the number of parallel requests",
-            &self.by_parallel(&rows),
-        )?;
-        write_section(
-            f,
-            "Latency, CPU time of a request, and sessions that were there in the end",
-            &costs(&rows),
-        )?;
-        self.visitors(f)?;
-        others.iter().try_for_each(|row| overflow(row, f))
-    }
+/// The kernel counts the processor time of other processes in these.
+const TICK_US: f64 = 10_000.0;
+/// Fewer say little: each process is off by up to one of them.
+const TICKS_MIN: f64 = 20.0;
 
-    fn by_parallel(&self, rows: &[&Row]) -> comfy_table::Table {
-        let mut parallel: Vec<usize> = rows.iter().map(|row| row.workers).collect();
-        parallel.sort_unstable();
-        parallel.dedup();
-        let columns = parallel.iter().map(|count| format!("C={count}"));
-        let header: Vec<String> =
-            ["handler".to_owned(), "tier".to_owned()].into_iter().chain(columns).collect();
-        let mut table = new_table(&header.iter().map(String::as_str).collect::<Vec<&str>>());
-        let mut shown: Vec<String> = Vec::new();
-        for row in rows {
-            let title = row.title();
-            if shown.contains(&title) {
-                continue;
-            }
-            let mut cells = vec![Cell::new(&title), Cell::new(&row.durability)];
-            cells.extend(parallel.iter().map(|count| {
-                let same =
-                    rows.iter().find(|other| other.workers == *count && other.title() == title);
-                right_aligned(same.map_or(String::new(), |row| rate(row)))
-            }));
-            table.add_row(cells);
-            shown.push(title);
-        }
-        table
-    }
-}
-
-/// Median and range.
-fn rate(row: &Row) -> String {
-    let rate = row.ops_per_second;
-    match (row.failed.is_some(), row.rounds) {
-        (true, _) => "failed".to_owned(),
-        (false, 1) => grouped(rate.median),
-        (false, _) => {
-            format!(
-                "{} ({}..{})",
-                grouped(rate.median),
-                abbreviated(rate.low),
-                abbreviated(rate.high)
-            )
-        }
-    }
-}
-
-fn overflow(row: &Row, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(Overflow { megabytes, held, made, lost, failed_requests }) =
-        row.web.and_then(|web| web.overflow)
-    else {
-        return Ok(()); // it failed, which is told elsewhere
+pub(super) fn tables(rows: &[&Row]) -> Vec<ResultTable> {
+    let (pages, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.op == "page");
+    let full = ResultTable {
+        notes: others.iter().filter_map(|row| overflow(row)).collect(),
+        ..ResultTable::default()
     };
-    // Up to this many more may have fitted.
+    vec![by_parallel(&pages), costs(&pages), visitors::table(&others), full]
+}
+
+/// A line for each handler, a column for each number of parallel requests.
+pub fn by_parallel(rows: &[&Row]) -> ResultTable {
+    let parallel: BTreeSet<usize> = rows.iter().map(|row| row.workers).collect();
+    let mut columns = vec![known("handler", |row| text(row.title())), lock()];
+    columns.extend(parallel.into_iter().map(|workers| {
+        known(format!("C={workers}"), move |row| {
+            let same = |other: &&&Row| other.workers == workers && other.title() == row.title();
+            rows.iter().find(same).map_or(TableCell::Empty, |row| rate(row))
+        })
+    }));
+    let caption =
+        "Requests a second by the number of parallel requests C: median (lowest to highest)";
+    ResultTable::of_rows(caption, &first_of_each(rows), columns)
+}
+
+pub(super) fn lock<'a>() -> Column<'a> {
+    known("lock", |row| {
+        text(php::locks(&row.title()).map_or("unknown", |locks| if locks { "yes" } else { "no" }))
+    })
+}
+
+/// A failed row is a result; a figure with faults shows them.
+fn rate(row: &Row) -> TableCell {
+    if row.failed.is_some() {
+        return bad("failed");
+    }
+    let rate = row.ops_per_second;
+    let figure = match row.rounds {
+        1 => count(rate.median),
+        _ => format!("{} ({} to {})", count(rate.median), short(rate.low), short(rate.high)),
+    };
+    match row.fault_counts() {
+        Some(fault) => bad(format!("{figure}, {fault}")),
+        None => right(figure),
+    }
+}
+
+/// Percentiles are those of the median round. A row without a sample has cost nothing that is
+/// known.
+pub fn costs(rows: &[&Row]) -> ResultTable {
+    let of_a_round = |row: &Row| row.operations / row.rounds.max(1) as u64;
+    let web = |title: &str, of: fn(&Row, WebFigures) -> TableCell| {
+        measured(title, move |row| {
+            let figures = row.web.filter(|_| row.rounds > 0);
+            figures.map_or(TableCell::Empty, |web| of(row, web))
+        })
+    };
+    let columns = vec![
+        known("handler", |row| text(row.title())),
+        known("C", |row| right(row.workers)),
+        measured("p50 in ms", move |row| {
+            percentile(row.latency_us.p50 / 1e3, 0.5, of_a_round(row))
+        }),
+        measured("p99 in ms", move |row| {
+            percentile(row.latency_us.p99 / 1e3, 0.99, of_a_round(row))
+        }),
+        measured("max in ms", |row| right(figure(row.latency_us.max / 1e3))),
+        web("web \u{b5}s", |row, web| {
+            let too_short = web.cpu_us_per_op * (row.operations as f64) < TICKS_MIN * TICK_US;
+            if too_short { text("too short") } else { right(figure(web.cpu_us_per_op)) }
+        }),
+        server_time(),
+        measured("client \u{b5}s", |row| right(figure(row.cpu_us_per_op.client))),
+        web("failed", |_, web| fault_count(web.failed_requests.max(web.not_2xx))),
+        web("sessions kept", |_, web| {
+            web.sessions_kept.map_or(text("cannot be counted"), |kept| right(count(kept as f64)))
+        }),
+    ];
+    let caption = "Latency, processor time of a request (web server and PHP, the store's server, \
+                   the client), and sessions that were there in the end";
+    ResultTable::of_rows(caption, rows, columns)
+}
+
+/// The behaviour of a full memory. The number of sessions it held is as exact as the counts are
+/// frequent.
+pub fn overflow(row: &Row) -> Option<TableCell> {
+    if row.op != "overflow" {
+        return None;
+    }
+    let title = row.title();
+    let Some(overflow) = row.web.and_then(|web| web.overflow) else {
+        let unknown = || "the result does not say what became of it".to_owned();
+        let why = row.complaint().unwrap_or_else(unknown);
+        return Some(bad(format!("{title} until it is full: {why}")));
+    };
+    let Overflow { megabytes, held, made, lost, failed_requests } = overflow;
     let step = made.saturating_sub(held);
     let steps = if step > 0 {
-        format!(", counted in steps of {}", grouped(step as f64))
+        let step = count(step as f64);
+        format!(", in steps of {step}: it may have held up to so many more")
     } else {
         String::new()
     };
-    let [held, made, lost] = [held, made, lost].map(|count| grouped(count as f64));
-    writeln!(
-        f,
-        "{} with {megabytes} MB: {held} sessions were there{steps}; of {made} that were made then \
-         {lost} were missing, and {failed_requests} requests had failed",
-        row.store
-    )
-}
-
-fn costs(rows: &[&Row]) -> comfy_table::Table {
-    let mut table = new_table(&[
-        "handler",
-        "C",
-        "p50 ms",
-        "p99 ms",
-        "max ms",
-        "web us",
-        "server us",
-        "ab us",
-        "failed",
-        "kept",
-    ]);
-    for row in rows {
-        let mut cells = vec![Cell::new(row.title()), right_aligned(row.workers)];
-        match row.web.filter(|_| row.rounds > 0) {
-            Some(web) => cells.extend(cost(row, &web)),
-            None => cells.push(right_aligned("failed")),
-        }
-        table.add_row(cells);
-    }
-    table
-}
-
-fn cost(row: &Row, web: &WebFigures) -> [Cell; 8] {
-    let ms = |us: f64| right_aligned(three_digits(us / 1e3));
-    [
-        ms(row.latency_us.p50),
-        ms(row.latency_us.p99),
-        ms(row.latency_us.max),
-        right_aligned(three_digits(web.cpu_us_per_op)),
-        right_aligned(or_dash(row.cpu_us_per_op.of_server())),
-        right_aligned(three_digits(row.cpu_us_per_op.client)),
-        right_aligned(web.failed_requests.max(web.not_2xx)),
-        right_aligned(web.sessions_kept.map_or("?".to_owned(), |kept| grouped(kept as f64))),
-    ]
+    let [held, made, lost] = [held, made, lost].map(|number| count(number as f64));
+    Some(text(format!(
+        "{title} with {megabytes} MB of shared memory held {held} sessions when they were \
+         counted{steps}. Of {made} that had been made at the last count, {lost} were missing, and \
+         {failed_requests} requests had failed."
+    )))
 }
 
 #[cfg(test)]
@@ -200,7 +185,8 @@ mod tests {
             ..Row::default()
         };
         let rows = [row(4, None), row(16, Some("3 requests failed"))];
-        assert_eq!([rate(&rows[0]), rate(&rows[1])], ["1 234 (1.10k..1.30k)", "failed"]);
+        let cells = by_parallel(&rows.iter().collect::<Vec<&Row>>()).rows.remove(0).cells;
+        assert_eq!(cells[2..], [right("1,234 (1,100 to 1,300)"), bad("failed")]);
     }
 
     /// A row without one sample had a latency of 0 ms and no failed request, and one whose site did
@@ -219,13 +205,12 @@ mod tests {
         };
         let web = Some(WebFigures { sessions_kept: Some(1_234), ..WebFigures::default() });
         let rows = [row("absent", 0, None), row("silent", 0, web), row("sound", 2, web)];
-        let text = costs(&rows.iter().collect::<Vec<&Row>>()).to_string();
-        let words = |variant: &str| {
-            let line = text.lines().find(|line| line.contains(&format!("apcu#{variant}"))).unwrap();
-            line.split_whitespace().skip(1).collect::<Vec<&str>>().join(" ")
+        let table = costs(&rows.iter().collect::<Vec<&Row>>());
+        let words = |number: usize| {
+            let cells = table.rows[number].cells.iter().map(TableCell::words);
+            cells.filter(|words| !words.is_empty()).collect::<Vec<&str>>().join(" ")
         };
-        assert_eq!([words("absent"), words("silent")], ["4 failed", "4 failed"], "{text}");
-        // There is no server whose time could be known.
-        assert_eq!(words("sound"), "4 0.00 0.00 0.00 0.00 - 0.00 0 1 234", "{text}");
+        assert_eq!([words(0), words(1)], ["apcu#absent 4 failed", "apcu#silent 4 failed"]);
+        assert_eq!(words(2), "apcu#sound 4 0.00 too short 0.00 0 1,234");
     }
 }

@@ -1,20 +1,24 @@
 //! The result of a run, and the ways to show it.
 
-pub(crate) mod bars;
+pub(crate) mod columns;
 mod comparability;
-pub(crate) mod faults;
-mod languages;
-mod lifecycle;
-mod markdown;
-mod oversize;
-mod perl;
-mod rebuild;
+pub mod contention;
+pub mod faults;
+pub mod gc;
+pub mod languages;
+pub mod lifecycle;
+pub mod number;
+pub mod oversize;
+pub mod perl;
+pub mod rebuild;
 mod removal;
 mod round_sample;
-mod scale;
-mod space;
-pub(crate) mod table;
-pub(crate) mod visitors;
+pub mod scale;
+pub mod table;
+mod tables;
+mod text;
+pub mod throughput;
+pub mod visitors;
 pub(crate) mod warnings;
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +33,7 @@ pub use self::perl::{KeeperFigures, Race, WholeCache};
 pub use self::rebuild::{LargestEntry, Rebuild, Siege};
 pub use self::removal::Removal;
 pub use self::round_sample::RoundSample;
+pub use self::tables::KINDS;
 pub use self::visitors::{ServerWork, Visitors};
 pub use crate::environment::Environment;
 use crate::experiment::{self, Experiment};
@@ -97,8 +102,6 @@ pub struct Settings {
     /// Part of the processor time that the hypervisor gave to others; `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen: Option<f64>,
-    /// How many times all sessions were rewritten before the first round.
-    pub churn: usize,
     /// `ops` in the published form: payloads drawn in the timed part, reconnecting databases,
     /// created sessions live a minute. Left out when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -261,6 +264,19 @@ impl CpuUs {
     }
 }
 
+impl Buckets {
+    /// 1-2-5 steps from 1 us to 10 s.
+    const BOUNDS_US: [u64; 22] = [
+        1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000,
+        200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000,
+    ];
+
+    pub(crate) fn from_latencies(latencies: &Latencies) -> Buckets {
+        let bounds_us = Buckets::BOUNDS_US;
+        Buckets { bounds_us: bounds_us.to_vec(), counts: latencies.between(&bounds_us) }
+    }
+}
+
 impl LatencyUs {
     pub(crate) fn new(latencies: &Latencies) -> LatencyUs {
         LatencyUs {
@@ -304,6 +320,34 @@ impl Row {
         });
         (self.bytes_per_session > 0 && !keeps_on_disk)
             .then(|| self.bytes_per_session as f64 / self.payload_bytes.max(1) as f64)
+    }
+
+    /// The title with a star if it is no store but a yardstick.
+    pub fn marked_title(&self) -> String {
+        let title = self.shown_title();
+        if self.is_reference() { format!("{title} *") } else { title }
+    }
+
+    /// The faults of a row that has figures all the same, briefly. Updates that a row without a
+    /// lock lost are none.
+    pub fn fault_counts(&self) -> Option<String> {
+        if !self.is_bad() {
+            return None;
+        }
+        let counts = [("errors", self.errors), ("misses", self.misses), ("lost", self.lost)];
+        let found = counts.iter().filter(|(_, count)| *count > 0);
+        let said: Vec<String> = found.map(|(what, count)| format!("{count} {what}")).collect();
+        (!said.is_empty()).then(|| said.join(", "))
+    }
+
+    /// What went wrong with the reason; `None` if the row is sound.
+    pub fn complaint(&self) -> Option<String> {
+        if let Some(why) = &self.failed {
+            return Some(format!("failed: {why}"));
+        }
+        let fault = self.fault_counts()?;
+        let first = self.first_error.as_ref();
+        Some(first.map_or(fault.clone(), |first| format!("{fault}; the first: {first}")))
     }
 
     pub(crate) fn is_reference(&self) -> bool {

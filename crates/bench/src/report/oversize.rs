@@ -1,13 +1,15 @@
 //! The table of `oversize`: a row for each contender, a column for each size.
 
-use std::fmt;
+use std::collections::BTreeSet;
 
-use comfy_table::{Cell, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::report::markdown::write_section;
-use crate::report::table::{by_tier, grouped, never_wrap, new_table, right_aligned, three_digits};
-use crate::report::{Report, Row};
+use crate::report::Row;
+use crate::report::columns::store;
+use crate::report::number::{bytes, count, figure};
+use crate::report::table::{
+    ResultTable, TableCell, bad, first_of_each, known, right, right_or_empty,
+};
 use crate::worker::oversize::{ContentAfterSave, SaveOutcome};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,78 +27,47 @@ pub struct Oversize {
     pub message: Option<String>,
 }
 
-impl Oversize {
-    fn cell(&self, row: &Row) -> String {
-        match (self.outcome, self.silent) {
-            (SaveOutcome::Stored, _) => format!("{} ms", three_digits(row.latency_us.p50 / 1e3)),
-            (SaveOutcome::Lost, true) => "LOST".to_owned(),
-            (SaveOutcome::Lost, false) => "LOST, told".to_owned(),
-            (outcome, _) => outcome.name().to_owned(),
-        }
-    }
-}
-
-impl Report {
-    pub(super) fn oversize(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<&Row> =
-            self.results.iter().filter(|row| row.experiment == "oversize").collect();
-        if rows.is_empty() {
-            return Ok(());
-        }
-        for (tier, rows) in by_tier(&rows) {
-            let heading = format!(
-                "One session whose payload becomes large, tier {tier}: what the store said beside \
-                 what it holds"
-            );
-            write_section(f, &heading, &table(&rows))?;
-        }
-        writeln!(
-            f,
-            "a time: stored and read back; refused: an error, and the old payload in place; LOST: \
-             acknowledged, and not there"
-        )
-    }
-}
-
-fn table(rows: &[&Row]) -> Table {
+/// A time: it was stored and read back. Refused: there was an error, and the old payload is in
+/// place. Lost: what was acknowledged, or what was there before, is gone.
+pub fn table(rows: &[&Row]) -> ResultTable {
     // A contender that did not start has a row without a size.
-    let sized = |row: &&&Row| row.oversize.is_some();
-    let mut sizes: Vec<usize> = rows.iter().filter(sized).map(|row| row.payload_bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let columns: Vec<String> =
-        sizes.iter().map(|size| format!("{} MiB", *size as f64 / (1 << 20) as f64)).collect();
-    let mut header = vec!["store"];
-    header.extend(columns.iter().map(String::as_str));
-    header.push("its limit");
-    let mut table = new_table(&header);
-    never_wrap(&mut table, 0);
-    let mut shown: Vec<String> = Vec::new();
-    for title in rows.iter().map(|row| row.shown_title()) {
-        if shown.contains(&title) {
-            continue;
-        }
-        let same = || rows.iter().filter(|row| row.shown_title() == title);
-        let cell = |size: &usize| {
-            let here = same().find(|row| row.payload_bytes == *size);
-            let outcome =
-                here.and_then(|row| row.oversize.as_ref().map(|oversize| oversize.cell(row)));
-            right_aligned(outcome.unwrap_or_else(|| "failed".to_owned()))
-        };
-        let limit = same().find_map(|row| row.oversize.as_ref()?.limit);
-        let cells = std::iter::once(Cell::new(&title)).chain(sizes.iter().map(cell));
-        table
-            .add_row(cells.chain([right_aligned(
-                limit.map_or(String::new(), |limit| grouped(limit as f64)),
-            )]));
-        shown.push(title);
+    let sized = rows.iter().filter(|row| row.oversize.is_some());
+    let sizes: BTreeSet<usize> = sized.map(|row| row.payload_bytes).collect();
+    let mut columns = vec![store()];
+    columns.extend(sizes.into_iter().map(|size| {
+        known(bytes(size as f64), move |row| {
+            let here = of_store(row, rows).find(|other| other.payload_bytes == size);
+            here.map_or(bad("failed"), outcome)
+        })
+    }));
+    columns.push(known("its limit in bytes", |row| {
+        let limit = of_store(row, rows).find_map(|row| row.oversize.as_ref()?.limit);
+        right_or_empty(limit.map(|limit| count(limit as f64)))
+    }));
+    let caption = "One session whose payload becomes large: what the store said beside what it \
+                   holds (time: stored and read back)";
+    ResultTable::of_rows(caption, &first_of_each(rows), columns)
+}
+
+fn of_store<'a>(row: &Row, rows: &'a [&'a Row]) -> impl Iterator<Item = &'a Row> {
+    let title = row.shown_title();
+    rows.iter().copied().filter(move |other| other.shown_title() == title)
+}
+
+fn outcome(row: &Row) -> TableCell {
+    match row.oversize.as_ref().map(|oversize| (oversize.outcome, oversize.silent)) {
+        None => bad("failed"),
+        Some((SaveOutcome::Stored, _)) => right(format!("{} ms", figure(row.latency_us.p50 / 1e3))),
+        Some((SaveOutcome::Lost, true)) => bad("LOST, silently"),
+        Some((SaveOutcome::Lost, false)) => bad("LOST, with an error"),
+        Some((outcome, _)) => right(outcome.name()),
     }
-    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Report;
 
     #[test]
     fn a_loss_is_told_from_a_refusal_and_each_store_has_one_row() {
@@ -122,14 +93,14 @@ mod tests {
             row("mute", 1 << 19, oversize(SaveOutcome::Stored, None)),
             row("mute", 1 << 20, oversize(SaveOutcome::Lost, None)),
         ];
-        let text = table(&results.iter().collect::<Vec<_>>()).to_string();
+        let text = table(&results.iter().collect::<Vec<&Row>>()).to_string();
         let line = |store: &str| {
             text.lines().find(|line| line.trim_start().starts_with(store)).unwrap().to_owned()
         };
-        assert!(line("loud").contains("refused") && line("loud").contains("1 048 000"), "{text}");
+        assert!(line("loud").contains("refused") && line("loud").contains("1,048,000"), "{text}");
         assert!(line("mute").contains("LOST") && line("mute").contains("0.00 ms"), "{text}");
         assert!(text.contains("0.5 MiB"), "{text}");
-        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(text.lines().count(), 5, "{text}");
     }
 
     /// The table did not say the tier, and of a store with rows of two the second was left out.

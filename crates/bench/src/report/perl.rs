@@ -2,15 +2,18 @@
 
 use std::fmt;
 
-use comfy_table::{Cell, Table};
 use serde::{Deserialize, Serialize};
 
-use crate::perl::{CostBreakdown, KeeperLocking, VALUES};
-use crate::report::markdown::write_section;
-use crate::report::table::{
-    abbreviated, grouped, never_wrap, new_table, or_dash, right_aligned, three_digits,
+use crate::perl::CostBreakdown;
+use crate::report::Row;
+use crate::report::columns::{
+    fault_count, op, percentiles, range, rate, server_time, sessions, store,
 };
-use crate::report::{Report, Row};
+use crate::report::number::{count, figure, short};
+use crate::report::table::{
+    Column, ResultTable, TableCell, bad, first_of_each, known, measured, right, text,
+};
+use crate::report::tables::KINDS;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KeeperFigures {
@@ -89,257 +92,117 @@ impl WholeCache {
     }
 }
 
-impl Report {
-    pub(super) fn perl(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<&Row> = self.results.iter().filter(|row| row.experiment == "perl").collect();
-        let Some(first) = rows.first() else { return Ok(()) };
-        let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
-        writeln!(
-            f,
-            "{rounds} rounds; in each, sessions of {} bytes are made and opened again: open, \
-             {VALUES} reads and {VALUES} writes in turn, close; seed {}",
-            grouped(first.payload_bytes as f64),
-            self.seed
-        )?;
-        for (kind, heading) in
-            [("embedded", "In the process of Perl"), ("socket", "Over a unix socket")]
-        {
-            let here: Vec<&Row> = rows.iter().copied().filter(|row| row.kind == kind).collect();
-            if let Some(first) = here.first() {
-                let heading =
-                    format!("{heading}, durability tier {}: open to close", first.durability);
-                write_section(f, &heading, &table(&here))?;
-            }
-        }
-        write_section(f, "The slow end, and CPU time of a session", &costs(&rows))?;
-        writeln!(
-            f,
-            "lock: {} = nobody else has the session from open to close; {} = several may, and of \
-             two changes one can be lost; {} = nothing beyond a single call",
-            KeeperLocking::Whole.name(),
-            KeeperLocking::Shared.name(),
-            KeeperLocking::Nothing.name()
-        )?;
-        races(&rows, f)?;
-        stand_ins(&rows, f)?;
-        rows.iter().try_for_each(|row| whole_cache(row, &rows, f))
-    }
+pub(super) fn tables(rows: &[&Row]) -> Vec<ResultTable> {
+    let mut tables: Vec<ResultTable> =
+        KINDS.iter().map(|(kind, place)| times(rows, kind, place)).collect();
+    tables.push(races(rows));
+    tables
 }
 
-fn table(rows: &[&Row]) -> Table {
-    let mut table = new_table(&[
-        "store",
-        "op",
-        "sessions",
-        "lock",
-        "per s",
-        "low..high",
-        "p50 us",
-        "p90 us",
-        "p99 us",
+/// What a keeper locks: `whole`, nobody else has the session from open to close; `shared`, several
+/// may, and of two changes one can be lost; `none`, nothing beyond a single call.
+pub fn times(rows: &[&Row], kind: &str, place: &str) -> ResultTable {
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.kind == kind).collect();
+    let mut columns = vec![store(), op("op"), sessions(), lock(), rate(), range()];
+    columns.extend(percentiles());
+    columns.extend([
+        measured("max", |row| right(figure(row.latency_us.max))),
+        measured("perl \u{b5}s", |row| right(figure(row.cpu_us_per_op.client))),
+        server_time(),
     ]);
-    never_wrap(&mut table, 0);
-    for row in rows {
-        let rate = row.ops_per_second;
-        let locking = row.keeper.as_ref().map_or("?", |keeper| keeper.locking.as_str());
-        let mut cells = vec![
-            Cell::new(row.title()),
-            Cell::new(&row.op),
-            right_aligned(grouped(row.sessions as f64)),
-            Cell::new(locking),
-        ];
-        if row.failed.is_some() {
-            cells.push(right_aligned("failed"));
-        } else {
-            cells.push(right_aligned(grouped(rate.median)));
-            cells.push(right_aligned(format!(
-                "{}..{}",
-                abbreviated(rate.low),
-                abbreviated(rate.high)
-            )));
-            cells.extend(
-                [row.latency_us.p50, row.latency_us.p90, row.latency_us.p99]
-                    .map(|us| right_aligned(three_digits(us))),
-            );
-        }
-        table.add_row(cells);
-    }
+    let caption = format!("{place}: open to close, latency and processor time in \u{b5}s");
+    ResultTable::of_rows(&caption, &rows, columns)
+}
+
+fn lock<'a>() -> Column<'a> {
+    known("lock", |row| text(row.keeper.as_ref().map_or("unknown", |it| it.locking.as_str())))
+}
+
+/// The measured effect of the column `lock`, and what stands in for modules that are not packaged.
+pub fn races(rows: &[&Row]) -> ResultTable {
+    let race = |row: &Row| row.keeper.as_ref().and_then(|keeper| keeper.race.clone());
+    let number = |title: &str, of: fn(&Race) -> TableCell| {
+        known(title, move |row| {
+            let whole = race(row).filter(|race| race.broke.is_none());
+            whole.as_ref().map_or(TableCell::Empty, of)
+        })
+    };
+    let columns = vec![
+        store(),
+        lock(),
+        known("broke", move |row| race(row).and_then(|it| it.broke).map_or(TableCell::Empty, bad)),
+        number("changes", |it| right(count(it.changes as f64))),
+        number("changes lost", |it| fault_count(it.changes_lost)),
+        number("new sessions", |it| right(count(it.sessions as f64))),
+        number("new sessions lost", |it| fault_count(it.sessions_lost)),
+    ];
+    let raced: Vec<&Row> = rows.iter().copied().filter(|row| race(row).is_some()).collect();
+    let caption =
+        "Two processes at once: they change one session, then each makes sessions of its own";
+    let mut table = ResultTable::of_rows(caption, &raced, columns);
+    table.notes = first_of_each(rows).into_iter().filter_map(|row| stand_in(row, rows)).collect();
     table
 }
 
-fn costs(rows: &[&Row]) -> Table {
-    let mut table = new_table(&[
-        "store",
-        "op",
-        "sessions",
-        "p99.9 us",
-        "max us",
-        "perl cpu us",
-        "server cpu us",
-    ]);
-    for row in rows.iter().filter(|row| row.failed.is_none()) {
-        let (latency, cpu) = (row.latency_us, row.cpu_us_per_op);
-        let mut cells = vec![
-            Cell::new(row.title()),
-            Cell::new(&row.op),
-            right_aligned(grouped(row.sessions as f64)),
-        ];
-        cells.extend(
-            [latency.p999, latency.max, cpu.client].map(|us| right_aligned(three_digits(us))),
-        );
-        cells.push(right_aligned(if row.kind == "socket" {
-            or_dash(cpu.of_server())
-        } else {
-            String::new()
-        }));
-        table.add_row(cells);
+/// Explains a stand-in, and why it slows down with each session.
+fn stand_in(row: &Row, rows: &[&Row]) -> Option<TableCell> {
+    let own = || rows.iter().filter(|other| other.title() == row.title());
+    let original = own().find_map(|row| row.keeper.as_ref()?.stands_for.as_deref())?;
+    let title = row.title();
+    let mut words = format!("{title} stands in for {original}, which is not packaged.");
+    let with_cache =
+        own().filter_map(|row| Some((row, row.keeper.as_ref()?.whole_cache.as_ref()?)));
+    if let Some((row, cache)) = with_cache.max_by_key(|(row, _)| row.sessions) {
+        words.push_str(&format!(
+            " With {} sessions, each one that is opened and saved turns all of them ({} bytes) \
+             into a hash {} times and back {} times: {:.0} % of the time, and {:.0} % for its \
+             shared memory.",
+            count(row.sessions as f64),
+            count(cache.bytes as f64),
+            short(cache.thaws_per_session),
+            short(cache.freezes_per_session),
+            cache.serialising * 100.0,
+            cache.copying * 100.0
+        ));
     }
-    table
-}
-
-/// The measured effect of the column `lock`.
-fn races(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut table = new_table(&["store", "lock", "changes", "lost", "new sessions", "lost"]);
-    for row in rows {
-        let Some(figures) = &row.keeper else { continue };
-        let Some(race) = &figures.race else { continue };
-        let mut cells = vec![Cell::new(row.title()), Cell::new(&figures.locking)];
-        match &race.broke {
-            Some(why) => cells.push(Cell::new(why)),
-            None => {
-                let counts = [race.changes, race.changes_lost, race.sessions, race.sessions_lost];
-                cells.extend(counts.map(|count| right_aligned(grouped(count as f64))));
-            }
-        }
-        table.add_row(cells);
-    }
-    if table.is_empty() {
-        return Ok(());
-    }
-    write_section(
-        f,
-        "Two processes at once: they change one session, then each makes sessions of its own",
-        &table,
-    )
-}
-
-fn stand_ins(rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut told: Vec<&str> = Vec::new();
-    for row in rows {
-        let original = row.keeper.as_ref().and_then(|keeper| keeper.stands_for.as_deref());
-        if let Some(original) = original.filter(|_| !told.contains(&row.store.as_str())) {
-            writeln!(f, "{} stands in for {original}, which is not packaged", row.store)?;
-            told.push(&row.store);
-        }
-    }
-    Ok(())
-}
-
-fn whole_cache(row: &Row, rows: &[&Row], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some(cache) = row.keeper.as_ref().and_then(|keeper| keeper.whole_cache.as_ref()) else {
-        return Ok(());
-    };
-    let alike = |other: &&&Row| {
-        other.title() == row.title() && other.op == row.op && other.failed.is_none()
-    };
-    let fewest = rows.iter().filter(alike).min_by_key(|other| other.sessions);
-    let times = fewest
-        .filter(|other| other.sessions < row.sessions && row.failed.is_none())
-        .map_or(String::new(), |other| {
-            let times = row.latency_us.p50 / other.latency_us.p50.max(f64::MIN_POSITIVE);
-            format!(
-                "; that is {} times the time it takes with {}",
-                three_digits(times),
-                other.sessions
-            )
-        });
-    writeln!(
-        f,
-        "{} with {} sessions: for each that is opened and saved, all {} bytes become a hash {:.1} \
-         times and a value again {:.1} times ({:.0} % of the time; its shared memory {:.0} \
-         %){times}",
-        row.title(),
-        grouped(row.sessions as f64),
-        grouped(cache.bytes as f64),
-        cache.thaws_per_session,
-        cache.freezes_per_session,
-        cache.serialising * 100.0,
-        cache.copying * 100.0
-    )
+    Some(text(words))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::LatencyUs;
-    use crate::statistics::Spread;
 
-    fn row(store: &str, sessions: usize, failed: Option<&str>) -> Row {
+    fn row(sessions: usize, keeper: KeeperFigures) -> Row {
         Row {
             experiment: "perl".into(),
-            store: store.into(),
+            store: "all".into(),
             variant: "default".into(),
             op: "reopen".into(),
             kind: "embedded".into(),
             sessions,
-            rounds: 3,
-            ops_per_second: Spread { median: 1_234.0, low: 1_100.0, high: 1_300.0 },
-            latency_us: LatencyUs { p50: sessions as f64 * 10.0, ..LatencyUs::default() },
-            failed: failed.map(str::to_owned),
-            keeper: Some(KeeperFigures { locking: "shared".into(), ..KeeperFigures::default() }),
+            keeper: Some(keeper),
             ..Row::default()
         }
     }
 
     #[test]
-    fn a_failed_row_has_no_figure_and_each_row_says_what_it_locks() {
-        let (good, bad) = (
-            row("apache-file#shm-lock", 1_000, None),
-            row("apache-postgres", 1_000, Some("broken")),
-        );
-        let text = table(&[&good, &bad]).to_string();
-        let line = |name: &str| text.lines().find(|line| line.contains(name)).unwrap().to_owned();
-        assert!(
-            line("apache-file#shm-lock").contains("1 234") && line("shm-lock").contains("shared"),
-            "{text}"
-        );
-        assert!(
-            line("apache-postgres").contains("failed")
-                && !line("apache-postgres").contains("1 234"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn what_a_whole_cache_costs_is_told_beside_the_smallest_one() {
+    fn what_a_whole_cache_costs_is_told_of_the_most_sessions() {
         let told = [("all_ns", 1e6), ("bytes", 5e5), ("thaws", 40.0), ("freezes", 10.0)];
         let told: CostBreakdown =
             told.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         assert_eq!(WholeCache::new(&told, 10), None, "parts are missing");
         assert_eq!(WholeCache::new(&CostBreakdown::new(), 10), None);
         let parts = [("serialising_ns".to_owned(), 9e5), ("copying_ns".to_owned(), 5e4)];
-        let cache = WholeCache::new(&told.into_iter().chain(parts).collect(), 10);
-        let figures = KeeperFigures { whole_cache: cache, ..KeeperFigures::default() };
-        let (few, many) =
-            (row("all", 10, None), Row { keeper: Some(figures), ..row("all", 1_000, None) });
-        let text = Shown(&many, &[&few, &many]).to_string();
-        for part in [
-            "500 000 bytes",
-            "4.0 times",
-            "1.0 times",
-            "90 %",
-            " 5 %",
-            "100 times the time it takes with 10",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-    }
-
-    struct Shown<'a>(&'a Row, &'a [&'a Row]);
-
-    impl fmt::Display for Shown<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            whole_cache(self.0, self.1, f)
+        let whole_cache = WholeCache::new(&told.into_iter().chain(parts).collect(), 10);
+        let stands_for = Some("Original".to_owned());
+        let few = row(10, KeeperFigures { stands_for, ..KeeperFigures::default() });
+        let many = row(1_000, KeeperFigures { whole_cache, ..KeeperFigures::default() });
+        let notes = races(&[&few, &many]).notes;
+        let words = notes[0].words();
+        for part in
+            ["for Original", "With 1,000 sessions", "500,000 bytes", "4 times", "90 %", " 5 %"]
+        {
+            assert!(words.contains(part), "{part}: {words}");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
-use crate::report::markdown::{write_section, write_table};
-use crate::report::table::{grouped, new_table, right_aligned, three_digits};
-use crate::report::{Report, Row};
+use crate::report::Row;
+use crate::report::columns::fault_count;
+use crate::report::number::{bytes, count, figure, time};
+use crate::report::table::{ResultTable, TableCell, bad, right, right_or_empty, text};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rebuild {
@@ -51,7 +51,7 @@ pub struct LargestEntry {
 impl fmt::Display for LargestEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LargestEntry { bytes, bin, name, entry } = self;
-        write!(f, "{} bytes  {}", grouped(*bytes as f64), format!("{bin}  {name}").trim_end())?;
+        write!(f, "{} bytes  {}", count(*bytes as f64), format!("{bin}  {name}").trim_end())?;
         entry.as_ref().map_or(Ok(()), |tag| write!(f, ", the payload of session {tag}"))
     }
 }
@@ -80,86 +80,76 @@ pub struct Siege {
     pub shortest_s: f64,
 }
 
-type SiegeLine = (&'static str, fn(&Siege) -> String);
+type Figure = (&'static str, fn(&Rebuild) -> TableCell);
 
-const LINES: &[SiegeLine] = &[
-    ("transactions", |siege| grouped(siege.transactions as f64)),
-    ("availability %", |siege| format!("{:.2}", siege.availability_percent)),
-    ("elapsed time s", |siege| three_digits(siege.elapsed_s)),
-    ("transferred MB", |siege| three_digits(siege.transferred_bytes as f64 / 1e6)),
-    ("response time s", |siege| format!("{:.3}", siege.response_s)),
-    ("rate per s", |siege| three_digits(siege.rate)),
-    ("throughput MB/s", |siege| three_digits(siege.throughput_bytes / 1e6)),
-    ("concurrency", |siege| three_digits(siege.concurrency)),
-    ("successful", |siege| grouped(siege.successful as f64)),
-    ("failed", |siege| grouped(siege.failed as f64)),
-    ("longest s", |siege| format!("{:.3}", siege.longest_s)),
-    ("shortest s", |siege| format!("{:.3}", siege.shortest_s)),
+/// With the names that load generators give them.
+const FIGURES: [Figure; 18] = [
+    ("views that built the entry anew", |it| {
+        let words = format!("{} of {}", count(it.rebuilt as f64), count(it.views as f64));
+        if it.views > 0 && it.rebuilt == it.views { bad(words) } else { right(words) }
+    }),
+    ("of those, saves that failed", |it| right(count(it.unsaved as f64))),
+    ("to load the entry", |it| right(time(it.load_us))),
+    ("to build it", |it| of_a_build(it, it.rebuild_us)),
+    ("to save it", |it| of_a_build(it, it.save_us)),
+    ("memory that memcached has given to entries", |it| {
+        right_or_empty(it.stored_bytes.map(|stored| bytes(stored as f64)))
+    }),
+    ("transactions", |it| right(count(it.siege.transactions as f64))),
+    ("availability", |it| right(format!("{:.2} %", it.siege.availability_percent))),
+    ("elapsed time", |it| right(format!("{} s", figure(it.siege.elapsed_s)))),
+    ("data transferred", |it| right(bytes(it.siege.transferred_bytes as f64))),
+    ("response time", |it| right(time(it.siege.response_s * 1e6))),
+    ("transactions a second", |it| right(figure(it.siege.rate))),
+    ("throughput a second", |it| right(bytes(it.siege.throughput_bytes))),
+    ("concurrency", |it| right(figure(it.siege.concurrency))),
+    ("successful", |it| right(count(it.siege.successful as f64))),
+    ("failed", |it| fault_count(it.siege.failed)),
+    ("longest view", |it| right(time(it.siege.longest_s * 1e6))),
+    ("shortest view", |it| right(time(it.siege.shortest_s * 1e6))),
 ];
 
-impl Report {
-    pub(super) fn rebuild(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<(&Row, &Rebuild)> =
-            self.results.iter().filter_map(|row| Some((row, row.rebuild.as_ref()?))).collect();
-        let Some((first, _)) = rows.first() else { return Ok(()) };
-        writeln!(
-            f,
-            "A page that needs an entry of {} bytes; {} views at a time, {} rounds of {}",
-            grouped(first.payload_bytes as f64),
-            first.workers,
-            first.rounds,
-            grouped(first.sessions as f64)
-        )?;
-        writeln!(f)?;
-        write_table(f, &siege(&rows))?;
-        write_section(f, "What a view spends", &steps(&rows))?;
-        for (row, rebuild) in rows {
-            match &rebuild.log {
-                Some(line) => writeln!(f, "log of {}: {line}", row.title())?,
-                None if rebuild.unsaved > 0 => writeln!(f, "log of {}: nothing", row.title())?,
-                None => {}
-            }
-            if let Some(largest) = &rebuild.largest {
-                writeln!(f, "scan of {}: {largest}", row.title())?;
-            }
-        }
-        Ok(())
-    }
+/// Without a build there is no time; that is not 0.
+fn of_a_build(rebuild: &Rebuild, us: f64) -> TableCell {
+    if rebuild.rebuilt == 0 { text("not once") } else { right(time(us)) }
+}
+
+/// Processor time of a view. 0 means that the experiment did not measure the server.
+fn processor_time(row: &Row, us: f64) -> TableCell {
+    if row.rebuild.is_none() || us <= 0.0 { text("not measured") } else { right(time(us)) }
 }
 
 /// Contenders are columns, so that before and after are side by side.
-fn siege(rows: &[(&Row, &Rebuild)]) -> comfy_table::Table {
-    let titles = rows.iter().map(|(row, _)| row.title().replace('#', "\n#"));
-    let header: Vec<String> = std::iter::once(String::new()).chain(titles).collect();
-    let mut table = new_table(&header.iter().map(String::as_str).collect::<Vec<&str>>());
-    for (name, text) in LINES {
-        let figures = rows.iter().map(|(_, rebuild)| right_aligned(text(&rebuild.siege)));
-        table.add_row(std::iter::once(Cell::new(name)).chain(figures));
+pub fn table(rows: &[&Row]) -> ResultTable {
+    let titles = rows.iter().map(|row| row.title());
+    let caption = "The load on a page, by where its cache keeps the large entry";
+    let mut table = ResultTable::new(caption, std::iter::once("figure".to_owned()).chain(titles));
+    let mut line = |name: &str, of: &dyn Fn(&Row) -> TableCell| {
+        table.row(std::iter::once(text(name)).chain(rows.iter().map(|row| of(row))));
+    };
+    line("went wrong", &|row| row.complaint().map_or_else(|| text("nothing"), bad));
+    line("processor time of the load generator, a view", &|row| {
+        processor_time(row, row.cpu_us_per_op.client)
+    });
+    line("processor time of the server, a view", &|row| {
+        processor_time(row, row.cpu_us_per_op.server)
+    });
+    for (name, of) in FIGURES {
+        line(name, &|row| row.rebuild.as_ref().map_or_else(|| bad("failed"), of));
     }
+    table.notes = rows.iter().flat_map(|row| found(row)).collect();
     table
 }
 
-fn steps(rows: &[(&Row, &Rebuild)]) -> comfy_table::Table {
-    let mut table =
-        new_table(&["cache", "rebuilt", "load ms", "rebuild ms", "save ms", "saves that failed"]);
-    for (row, rebuild) in rows {
-        let ms = |us: f64| {
-            right_aligned(if rebuild.rebuilt > 0 { three_digits(us / 1e3) } else { String::new() })
-        };
-        table.add_row(vec![
-            Cell::new(row.title()),
-            right_aligned(format!(
-                "{} of {}",
-                grouped(rebuild.rebuilt as f64),
-                grouped(rebuild.views as f64)
-            )),
-            right_aligned(three_digits(rebuild.load_us / 1e3)),
-            ms(rebuild.rebuild_us),
-            ms(rebuild.save_us),
-            right_aligned(grouped(rebuild.unsaved as f64)),
-        ]);
-    }
-    table
+/// What an operator finds in the log, and in the store for large entries.
+fn found(row: &Row) -> Vec<TableCell> {
+    let (title, Some(rebuild)) = (row.title(), &row.rebuild) else { return Vec::new() };
+    let log = match &rebuild.log {
+        Some(line) => Some(format!("log of {title}: {line}")),
+        None => (rebuild.unsaved > 0).then(|| format!("log of {title}: nothing")),
+    };
+    let scan = rebuild.largest.as_ref().map(|largest| format!("scan of {title}: {largest}"));
+    log.into_iter().chain(scan).map(text).collect()
 }
 
 #[cfg(test)]
@@ -186,29 +176,19 @@ mod tests {
             row("sessile", "sqlite", 0, 48.0),
             row("sessile", "engine", 0, 1_234.0),
         ];
-        let pairs: Vec<(&Row, &Rebuild)> =
-            rows.iter().map(|row| (row, row.rebuild.as_ref().unwrap())).collect();
-        let text = siege(&pairs).to_string();
-        let line =
-            |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
-        assert!(
-            line("rate per s").contains("11.5") && line("rate per s").contains("1 234"),
-            "{text}"
-        );
-        assert!(
-            text.contains("php-memcached")
-                && text.contains("#8m")
-                && line("response").contains("0.250"),
-            "{text}"
+        let text = table(&rows.iter().collect::<Vec<&Row>>()).to_string();
+        let line = |name: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+            line.split_whitespace().collect::<Vec<&str>>().join(" ")
+        };
+        assert_eq!(line("response"), "response time 250 ms 250 ms 250 ms 250 ms 250 ms");
+        assert!(text.contains("40 of 40") && text.contains("0 of 40"), "{text}");
+        assert_eq!(
+            line("to build it"),
+            "to build it 90 ms 90 ms not once not once not once",
+            "what was not built took no time: {text}"
         );
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        let text = steps(&pairs).to_string();
-        assert!(
-            text.contains("40 of 40") && text.contains("0 of 40") && text.contains("90.0"),
-            "{text}"
-        );
-        let kept = text.lines().find(|line| line.contains("#8m")).unwrap();
-        assert!(!kept.contains("90.0"), "what was not built took no time: {text}");
     }
 
     /// It showed a name that is drawn anew for each payload, which nobody could match with the log.
@@ -219,7 +199,7 @@ mod tests {
             LargestEntry { bytes: 2_097_199, bin, name, entry: Some("#00c0ffee".to_owned()) };
         assert_eq!(
             largest.to_string(),
-            "2 097 199 bytes  route_large  #0badcafe, the payload of session #00c0ffee"
+            "2,097,199 bytes  route_large  #0badcafe, the payload of session #00c0ffee"
         );
     }
 }

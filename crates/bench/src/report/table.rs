@@ -1,503 +1,208 @@
-//! The tables for the terminal: embedded stores apart from those over a socket, which are not
-//! comparable.
+//! The neutral table of an experiment: a caption, columns, rows and notes. Terminal, Markdown and
+//! HTML are writers over it.
+//!
+//! Invariants, in one place for all writers: a percentile of too few samples is left out, a failed
+//! row has no figures, rows that share a durability tier have it in the caption, and what went
+//! wrong in a row is told with it. Columns without any content are left out.
 
-use std::fmt;
+use crate::report::Row;
+use crate::report::number::figure;
+use crate::statistics::is_told;
 
-use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
-
-use crate::report::markdown::{write_preformatted, write_section};
-use crate::report::{Modes, Report, Row};
-use crate::workload::Workload;
-
-const COLUMNS: u16 = 100;
-const COLUMNS_OF_MANY: u16 = 106;
-
-/// The alternate form is Markdown without the machine: see [`Report::to_markdown`].
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !f.alternate() {
-            self.machine(f)?;
-        }
-        if let Some(row) = self.results.first().filter(|row| !row.has_no_seconds()) {
-            let (sessions, payload, rounds) =
-                (row.sessions, row.payload_bytes, self.results.iter().map(|row| row.rounds).max());
-            let seconds = self.settings.seconds;
-            let rounds = rounds.unwrap_or(0);
-            let rate = self
-                .settings
-                .rate
-                .map_or(String::new(), |rate| format!(", {} a second and worker", grouped(rate)));
-            let awake = if self.settings.processors_awake { ", processors kept awake" } else { "" };
-            let way = self
-                .settings
-                .round_trip_us
-                .map_or(String::new(), |us| format!(", servers {} us away", three_digits(us)));
-            let churn = self.settings.churn;
-            let churn = if churn > 0 {
-                format!(", after rewriting {churn} times as many")
-            } else {
-                String::new()
-            };
-            let seed = self.seed;
-            let more = if self.results.iter().any(|row| row.sessions != sessions) {
-                " and more"
-            } else {
-                ""
-            };
-            writeln!(
-                f,
-                "{sessions}{more} sessions of {payload} bytes{churn}, {rounds} rounds of {seconds} \
-                 s{rate}{way}{awake}, seed {seed}"
-            )?;
-            if let Some(workload) = self.workload().and_then(Workload::from_name) {
-                writeln!(f, "workload {}: {}", workload.name(), workload.description())?;
-            }
-        }
-        for (kind, heading) in [
-            ("embedded", "Embedded in the application's process"),
-            ("socket", "Over a unix or TCP socket"),
-        ] {
-            let elsewhere = |row: &Row| row.has_no_seconds() || row.experiment == "scale";
-            let here = |row: &&Row| row.kind == kind && !elsewhere(row);
-            let rows: Vec<&Row> = self.results.iter().filter(here).collect();
-            if !rows.is_empty() {
-                write_section(f, heading, &throughput(&rows))?;
-            }
-        }
-        self.lifecycle(f)?;
-        self.perl(f)?;
-        self.languages(f)?;
-        self.scale(f)?;
-        self.space(f)?;
-        self.oversize(f)?;
-        self.faults(f)?;
-        self.rebuild(f)?;
-        self.contention(f)?;
-        self.histograms(f)?;
-        for left in &self.left_out {
-            writeln!(f, "left out: {}: {}", left.title(), left.reason)?;
-        }
-        for row in self.bad_rows() {
-            writeln!(f, "FAILED: {}", row.failure_line())?;
-        }
-        for warning in &self.warnings {
-            writeln!(f, "note: {warning}")?;
-        }
-        Ok(())
-    }
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableCell {
+    Text(String),
+    /// Aligned to the right.
+    Figure(String),
+    Bad(String),
+    Empty,
 }
 
-impl Row {
-    pub(crate) fn failure_line(&self) -> String {
-        let (title, op, workers) = (self.title(), &self.op, self.workers);
-        let why = self
-            .failed
-            .as_deref()
-            .or(self.first_error.as_deref())
-            .unwrap_or("no error was reported");
-        let (errors, misses, lost) = (self.errors, self.misses, self.lost);
-        format!("{title} {op} at {workers}: {errors} errors, {misses} misses, {lost} lost: {why}")
-    }
+/// The first column names the rows.
+#[derive(Clone, Debug, Default)]
+pub struct ResultTable {
+    pub caption: String,
+    pub columns: Vec<String>,
+    pub rows: Vec<TableRow>,
+    /// Sentences below it: text, or bad news.
+    pub notes: Vec<TableCell>,
 }
 
-fn throughput(rows: &[&Row]) -> Table {
-    // One round has no range.
-    let spread = rows.iter().any(|row| row.rounds > 1);
-    let mut header = vec![
-        "store",
-        "op",
-        "workers",
-        "tier",
-        "per s",
-        "low..high",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "cpu us/op",
-    ];
-    header.retain(|name| spread || *name != "low..high");
-    let mut table = new_table(&header);
-    widen(&mut table, &header, &["store", "op", "low..high", "cpu us/op"]);
-    for row in rows {
-        let cpu = row.cpu_us_per_op;
-        let cpu = if row.kind == "socket" {
-            format!("{} + {}", three_digits(cpu.client), or_dash(cpu.of_server()))
-        } else {
-            three_digits(cpu.client)
+#[derive(Clone, Debug, Default)]
+pub struct TableRow {
+    pub cells: Vec<TableCell>,
+    /// What went wrong, with the reason.
+    pub fault: Option<String>,
+}
+
+/// A column of rows of results.
+pub(crate) struct Column<'a> {
+    title: String,
+    of: Box<dyn Fn(&Row) -> TableCell + 'a>,
+    /// A failed row has no such figure.
+    is_measured: bool,
+}
+
+pub(crate) fn known<'a>(
+    title: impl Into<String>,
+    of: impl Fn(&Row) -> TableCell + 'a,
+) -> Column<'a> {
+    Column { title: title.into(), of: Box::new(of), is_measured: false }
+}
+
+pub(crate) fn measured<'a>(
+    title: impl Into<String>,
+    of: impl Fn(&Row) -> TableCell + 'a,
+) -> Column<'a> {
+    Column { is_measured: true, ..known(title, of) }
+}
+
+impl ResultTable {
+    pub fn new<C: Into<String>>(
+        caption: impl Into<String>,
+        columns: impl IntoIterator<Item = C>,
+    ) -> ResultTable {
+        let columns = columns.into_iter().map(Into::into).collect();
+        ResultTable { caption: caption.into(), columns, ..ResultTable::default() }
+    }
+
+    /// A line for each row of a result. Rows of several tiers say theirs in a column.
+    pub(crate) fn of_rows(caption: &str, rows: &[&Row], mut columns: Vec<Column<'_>>) -> Self {
+        let caption = match shared_tier(rows) {
+            Some("") => caption.to_owned(),
+            Some(tier) => format!("{caption}, tier {tier}"),
+            None => {
+                columns.insert(1.min(columns.len()), known("tier", |row| text(&row.durability)));
+                caption.to_owned()
+            }
         };
-        let rate = row.ops_per_second;
-        let failed = row.failed.is_some();
-        let or_failed = |text: String| if failed { "failed".to_owned() } else { text };
-        let mut cells = vec![
-            Cell::new(row.shown_title()),
-            Cell::new(&row.op),
-            right_aligned(row.workers),
-            Cell::new(&row.durability),
-            right_aligned(or_failed(grouped(rate.median))),
-            right_aligned(format!("{}..{}", abbreviated(rate.low), abbreviated(rate.high))),
-            right_aligned(three_digits(row.latency_us.p50)),
-            right_aligned(three_digits(row.latency_us.p99)),
-            right_aligned(three_digits(row.latency_us.p999)),
-            right_aligned(cpu),
-        ];
-        if failed {
-            cells.truncate(5);
-        } else if !spread {
-            cells.remove(5);
+        let titles = columns.iter().map(|column| column.title.clone());
+        let mut table = ResultTable::new(caption, titles);
+        table.rows.extend(
+            rows.iter().map(|row| TableRow { cells: cells(row, &columns), fault: row.complaint() }),
+        );
+        table.without_empty_columns()
+    }
+
+    pub fn row(&mut self, cells: impl IntoIterator<Item = TableCell>) {
+        self.rows.push(TableRow { cells: cells.into_iter().collect(), fault: None });
+    }
+
+    pub(crate) fn without_empty_columns(mut self) -> ResultTable {
+        let is_used = |place: usize| {
+            self.rows
+                .iter()
+                .any(|row| row.cells.get(place).is_some_and(|it| *it != TableCell::Empty))
+        };
+        let used: Vec<bool> = (0..self.columns.len()).map(is_used).collect();
+        let mut places = used.iter();
+        self.columns.retain(|_| places.next().is_none_or(|used| *used));
+        for row in &mut self.rows {
+            let mut places = used.iter();
+            row.cells.retain(|_| places.next().is_none_or(|used| *used));
         }
-        table.add_row(cells);
-    }
-    table
-}
-
-impl Row {
-    /// Whether the experiment counts operations instead of seconds, and has its own table.
-    fn has_no_seconds(&self) -> bool {
-        matches!(
-            self.experiment.as_str(),
-            "lifecycle" | "oversize" | "perl" | "faults" | "rebuild" | "languages"
-        )
+        self
     }
 }
 
-impl Report {
-    fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let environment = &self.environment;
-        let gib = environment.memory_bytes >> 30;
-        let (cpu, cores, kernel) = (&environment.cpu, environment.cores, &environment.kernel);
-        writeln!(f, "{cpu}, {cores} cores, {gib} GiB, {kernel}, {}", environment.system)?;
-        let versions: Vec<String> = environment
-            .versions
-            .iter()
-            .map(|(name, version)| format!("{name} {version}"))
-            .collect();
-        let (disk, options) = (&environment.disk_file_system, &environment.disk_mount_options);
-        writeln!(f, "disk {disk} ({options}); {}", versions.join(", "))?;
-        let (commit, flags) = (&environment.commit, &environment.build_flags);
-        writeln!(f, "commit {commit}; {flags}")?;
-        f.write_str(&environment.servers_text(""))
-    }
-
-    fn contention(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<&Row> = self
-            .results
-            .iter()
-            .filter(|row| row.waits.is_some() || row.fairness.is_some())
-            .collect();
-        if rows.is_empty() {
-            return Ok(());
+/// The first figure of a failed row is that it failed.
+fn cells(row: &Row, columns: &[Column<'_>]) -> Vec<TableCell> {
+    let mut told = row.failed.is_none();
+    let cell = |column: &Column<'_>| {
+        if !column.is_measured || row.failed.is_none() {
+            return (column.of)(row);
         }
-        let header = [
-            "store",
-            "op",
-            "tier",
-            "fairness",
-            "found taken",
-            "wait p50 us",
-            "wait p99 us",
-            "all p50 us",
-            "lost",
-        ];
-        let mut table = new_table(&header);
-        widen(&mut table, &header, &["store", "op", "found taken"]);
-        for row in rows {
-            let waits = row.waits.unwrap_or_default();
-            let waited =
-                |value: f64| if row.waits.is_some() { three_digits(value) } else { String::new() };
-            let taken = if row.waits.is_some() {
-                format!("{} of {}", waits.taken, waits.begins)
-            } else {
-                String::new()
-            };
-            table.add_row(vec![
-                Cell::new(row.shown_title()),
-                Cell::new(&row.op),
-                Cell::new(&row.durability),
-                right_aligned(
-                    row.fairness.map_or(String::new(), |fairness| format!("{fairness:.2}")),
-                ),
-                right_aligned(taken),
-                right_aligned(waited(waits.taken_p50)),
-                right_aligned(waited(waits.taken_p99)),
-                right_aligned(waited(waits.all_p50)),
-                right_aligned(row.lost),
-            ]);
-        }
-        write_section(
-            f,
-            "One session, all workers: waits of the begins that found it taken",
-            &table,
-        )
-    }
-
-    fn histograms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown: Vec<(String, &str, usize)> = Vec::new();
-        for row in self.results.iter().filter(|row| row.histogram.is_some() && row.waits.is_none())
-        {
-            let group = group_of(row);
-            if shown.contains(&group) {
-                continue;
-            }
-            let same: Vec<&Row> =
-                self.results.iter().filter(|other| group_of(other) == group).collect();
-            for pair in same.chunks(2) {
-                let buckets: Vec<(String, &crate::report::Buckets)> = pair
-                    .iter()
-                    .filter_map(|row| Some((row.op.clone(), row.histogram.as_ref()?)))
-                    .collect();
-                let (title, tier, sessions) = &group;
-                let heading =
-                    format!("{title} with {sessions} sessions, tier {tier} (bars are logarithmic)");
-                write_preformatted(f, &heading, &super::bars::histograms_text(&buckets))?;
-            }
-            for row in same {
-                if let Some(modes) = row.modes {
-                    let (plain, sweeping) =
-                        (three_digits(modes.plain_p50), three_digits(modes.sweeping_p50));
-                    let slow = three_digits(modes.sweeping_p90);
-                    let (op, count) = (&row.op, modes.sweeping);
-                    let modes = modes_text(modes, row.sessions);
-                    writeln!(
-                        f,
-                        "{op}: {modes}: median {plain} us; of the {count} that swept median \
-                         {sweeping}, p90 {slow} us"
-                    )?;
-                }
-                if let Some(removal) = row.removal {
-                    writeln!(f, "{}: {}", row.op, removal.in_words())?;
-                }
-            }
-            shown.push(group);
-        }
-        Ok(())
-    }
+        if std::mem::replace(&mut told, true) { TableCell::Empty } else { bad("failed") }
+    };
+    columns.iter().map(cell).collect()
 }
 
-/// What histograms side by side have in common.
-fn group_of(row: &Row) -> (String, &str, usize) {
-    (row.title(), &row.durability, row.sessions)
+/// The tier of all rows; empty without rows, `None` if there are several.
+pub(crate) fn shared_tier<'a>(rows: &[&'a Row]) -> Option<&'a str> {
+    let first = rows.first().map_or("", |row| row.durability.as_str());
+    rows.iter().all(|row| row.durability == first).then_some(first)
 }
 
-fn modes_text(modes: Modes, sessions: usize) -> &'static str {
-    match modes.modes {
-        1 if sessions < Modes::SESSIONS_MIN => "too few sessions to tell modes apart",
-        1 => "one mode",
-        _ => "two modes",
-    }
-}
-
-/// Rows grouped by durability tier: costs of a commit are compared only within one.
-pub(super) fn by_tier<'a>(rows: &[&'a Row]) -> Vec<(&'a str, Vec<&'a Row>)> {
-    let mut tiers: Vec<(&str, Vec<&Row>)> = Vec::new();
-    for row in rows.iter().copied() {
-        match tiers.iter_mut().find(|(tier, _)| *tier == row.durability) {
-            Some((_, own)) => own.push(row),
-            None => tiers.push((&row.durability, vec![row])),
+/// The first row of each contender, for tables with a line for all of its rows.
+pub(crate) fn first_of_each<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    let mut first: Vec<&Row> = Vec::new();
+    for row in rows {
+        if !first.iter().any(|known| known.shown_title() == row.shown_title()) {
+            first.push(row);
         }
     }
-    tiers
+    first
 }
 
-pub(crate) fn new_table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(COLUMNS).set_header(header.to_vec());
-    table
+pub fn text(text: impl ToString) -> TableCell {
+    TableCell::Text(text.to_string())
 }
 
-/// Widens a table with many columns and keeps the named ones unbroken.
-pub(super) fn widen(table: &mut Table, header: &[&str], columns: &[&str]) {
-    table.set_width(COLUMNS_OF_MANY);
-    for place in columns.iter().filter_map(|whole| header.iter().position(|name| name == whole)) {
-        never_wrap(table, place);
-    }
+pub fn right(text: impl ToString) -> TableCell {
+    TableCell::Figure(text.to_string())
 }
 
-/// Keeps a column unbroken: a broken name cannot be searched for, and a broken number misleads.
-pub(crate) fn never_wrap(table: &mut Table, column: usize) {
-    if let Some(column) = table.column_mut(column) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
-    }
+pub fn bad(text: impl ToString) -> TableCell {
+    TableCell::Bad(text.to_string())
 }
 
-pub(crate) fn right_aligned(text: impl ToString) -> Cell {
-    Cell::new(text.to_string()).set_alignment(CellAlignment::Right)
+/// An unknown figure is empty.
+pub fn right_or_empty(value: Option<impl ToString>) -> TableCell {
+    value.map_or(TableCell::Empty, right)
 }
 
-/// At most three significant digits.
-pub(crate) fn three_digits(value: f64) -> String {
-    match value {
-        v if v >= 100.0 => grouped(v),
-        v if v >= 10.0 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
-    }
-}
-
-pub(super) fn or_dash(value: Option<f64>) -> String {
-    value.map_or("-".to_owned(), three_digits)
-}
-
-/// Three significant digits with a suffix.
-pub(super) fn abbreviated(value: f64) -> String {
-    match value {
-        v if v >= 999_500.0 => format!("{}M", three_digits(v / 1e6)),
-        v if v >= 1_000.0 => format!("{}k", three_digits(v / 1e3)),
-        v => format!("{v:.0}"),
-    }
-}
-
-/// A space between groups of three digits.
-pub(crate) fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
+/// A percentile; empty where too few samples lie beyond it.
+pub fn percentile(value: f64, quantile: f64, samples: u64) -> TableCell {
+    if is_told(quantile, samples) { right(figure(value)) } else { TableCell::Empty }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Buckets, CpuUs, LatencyUs, Waits};
 
-    #[test]
-    fn names_stay_whole_in_rows_of_wide_figures() {
-        for rounds in [1, 3] {
-            let row = Row {
-                store: "redis-four-trips".into(),
-                variant: "default".into(),
-                op: "begin-while-sweeping".into(),
-                durability: "commit".into(),
-                workers: 8,
-                rounds,
-                latency_us: LatencyUs {
-                    p50: 123_456.0,
-                    p99: 1_234_567.0,
-                    p999: 12_345_678.0,
-                    ..LatencyUs::default()
-                },
-                ..Row::default()
-            };
-            let text = throughput(&[&row]).to_string();
-            assert!(
-                text.contains("redis-four-trips ") && text.contains("begin-while-sweeping "),
-                "{text}"
-            );
-            assert_eq!(text.contains("low.."), rounds > 1, "{text}");
+    fn row(store: &str, tier: &str, failed: Option<&str>) -> Row {
+        Row {
+            store: store.into(),
+            variant: "default".into(),
+            durability: tier.into(),
+            operations: 1_500,
+            failed: failed.map(str::to_owned),
+            ..Row::default()
         }
     }
 
-    /// Waits, slow ends, space and histograms did not say it, and space of two tiers was told for
-    /// the first.
-    #[test]
-    fn each_table_says_the_durability_tier_and_keeps_names_and_numbers_whole() {
-        let rows = |change: &dyn Fn(&mut Row)| {
-            let tiers = ["none", "commit"].map(|tier| {
-                let (store, op) = ("postgres-transaction".into(), "closed-loop".into());
-                let (durability, variant) = (tier.into(), "default".into());
-                let mut row =
-                    Row { store, op, durability, variant, sessions: 5_000_000, ..Row::default() };
-                change(&mut row);
-                row
-            });
-            Report { results: tiers.to_vec(), ..Report::default() }.to_string()
-        };
-        let waits =
-            Waits { begins: 123_456, taken: 12_345, taken_p99: 1_234_567.0, ..Waits::default() };
-        let text = rows(&|row| row.waits = Some(waits));
-        {
-            let (heading, whole) = ("One session, all workers", "12345 of 123456");
-            let table = text.split(heading).nth(1).unwrap_or_else(|| panic!("{text}"));
-            let lines = table
-                .lines()
-                .filter(|line| line.contains("postgres-transaction "))
-                .collect::<Vec<&str>>();
-            for (tier, line) in
-                ["none", "commit"].iter().flat_map(|tier| vec![tier; lines.len() / 2]).zip(&lines)
-            {
-                assert!(
-                    line.split_whitespace().any(|word| word == *tier) && line.contains(whole),
-                    "{table}"
-                );
-            }
-            assert!(lines.len() >= 2 && table.lines().all(|line| line.len() <= 106), "{table}");
-        }
-        let weighed = rows(&|row| (row.bytes_per_session, row.payload_bytes) = (123_456, 65_536));
-        let histogram = Buckets { bounds_us: Vec::new(), counts: vec![1] };
-        let pictured = rows(&|row| row.histogram = Some(histogram.clone()));
-        for tier in ["none", "commit"] {
-            let heading = format!("Space at the end of the run, tier {tier}: ");
-            let table = weighed.split(&heading).nth(1).unwrap_or_else(|| panic!("{weighed}"));
-            // Of a server with a disk the memory is no multiple of the payload.
-            let line = table.lines().nth(3).unwrap().trim_end();
-            assert!(line.contains("postgres-transaction ") && line.ends_with(" -"), "{weighed}");
-            let heading = format!("postgres-transaction with 5000000 sessions, tier {tier} (bars");
-            assert_eq!(pictured.matches(&heading).count(), 1, "{pictured}");
-        }
-    }
-
-    /// A server of the user's, whose process nobody has looked into, had taken 0 us.
-    #[test]
-    fn the_time_of_a_server_that_nobody_knows_is_a_dash() {
-        let shown = |server| {
-            let cpu_us_per_op = CpuUs { client: 12.5, server };
-            throughput(&[&Row { kind: "socket".into(), cpu_us_per_op, ..Row::default() }])
-                .to_string()
-        };
-        assert!(shown(7.5).contains("12.5 + 7.50"), "{}", shown(7.5));
-        assert!(shown(0.0).contains("12.5 + -"), "{}", shown(0.0));
-    }
-
-    /// A server in another room stood beside one behind a unix socket as if they were equally far.
-    #[test]
-    fn a_way_over_tcp_is_told_from_one_over_a_unix_socket() {
-        let row = |url: &str, kind: &str| {
-            let (store, variant) = ("redis".into(), "default".into());
-            Row {
-                store,
-                variant,
-                url: url.into(),
-                kind: kind.into(),
-                op: "cycle".into(),
-                ..Row::default()
-            }
-        };
-        let urls = [
-            ("redis://<host>", "socket"),
-            ("redis+unix:<path>", "socket"),
-            ("redis+unix:<disk>/socket", "socket"),
+    fn table(rows: &[Row]) -> ResultTable {
+        let columns = vec![
+            known("store", |row| text(row.title())),
+            known("nothing", |_| TableCell::Empty),
+            measured("p99", |row| percentile(7.0, 0.99, row.operations)),
+            measured("p99.9", |row| percentile(9.0, 0.999, row.operations)),
+            measured("max", |_| right("10")),
         ];
-        let rows: Vec<Row> = urls.iter().map(|(url, kind)| row(url, kind)).collect();
-        let text = throughput(&rows.iter().collect::<Vec<&Row>>()).to_string();
-        assert_eq!(text.matches("redis (tcp) ").count(), 1, "{text}");
-        assert_eq!(crate::redact::url("rediss://u:pw@10.0.0.7:6379/0#far"), "rediss://<host>");
-    }
-
-    /// One mode among 2,200 sessions looked like an all-clear for half a million.
-    #[test]
-    fn one_mode_is_said_only_where_a_sweep_would_stand_out() {
-        let modes = |modes| Modes { modes, ..Modes::default() };
-        assert_eq!(
-            [2_200, 50_000].map(|sessions| modes_text(modes(1), sessions) == "one mode"),
-            [false, true]
-        );
-        assert_eq!(modes_text(modes(2), 1_000), "two modes");
+        ResultTable::of_rows("Calls", &rows.iter().collect::<Vec<&Row>>(), columns)
     }
 
     #[test]
-    fn numbers_are_short_and_grouped() {
-        assert_eq!(grouped(1_234_567.4), "1 234 567");
-        assert_eq!(grouped(999.0), "999");
-        assert_eq!(three_digits(0.123), "0.12");
-        assert_eq!(three_digits(12.34), "12.3");
-        assert_eq!(three_digits(12_345.6), "12 346");
-        assert_eq!(
-            [abbreviated(999.0), abbreviated(1_234.0), abbreviated(2_500_000.0)],
-            ["999", "1.23k", "2.50M"]
-        );
+    fn a_failed_row_has_no_figure_and_its_reason() {
+        let table = table(&[row("sound", "none", None), row("dead", "none", Some("it died"))]);
+        assert_eq!(table.rows[1].cells, [text("dead"), bad("failed"), TableCell::Empty]);
+        assert_eq!(table.rows[1].fault.as_deref(), Some("failed: it died"));
+        assert_eq!(table.rows[0].fault, None);
+    }
+
+    /// The longest of a few calls stood as their p99.9 on the terminal; the page left it out.
+    #[test]
+    fn a_percentile_of_too_few_samples_is_left_out_and_so_is_a_column_without_content() {
+        let table = table(&[row("sound", "none", None)]);
+        assert_eq!(table.columns, ["store", "p99", "max"]);
+        assert_eq!(table.rows[0].cells, [text("sound"), right("7.00"), right("10")]);
+    }
+
+    #[test]
+    fn one_tier_is_in_the_caption_and_several_are_a_column() {
+        assert_eq!(table(&[row("a", "none", None)]).caption, "Calls, tier none");
+        let both = table(&[row("a", "none", None), row("a", "commit", None)]);
+        assert_eq!(both.caption, "Calls");
+        assert_eq!(both.rows[1].cells[..2], [text("a"), text("commit")]);
     }
 }

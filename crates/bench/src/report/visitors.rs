@@ -1,14 +1,12 @@
 //! The table of visitors: what they leave in the store with and without lazy start.
 
-use std::fmt;
-
-use comfy_table::Cell;
 use serde::{Deserialize, Serialize};
 
-use crate::php::{self, SESSILE};
-use crate::report::markdown::write_section;
-use crate::report::table::{grouped, never_wrap, new_table, right_aligned, three_digits};
-use crate::report::{Report, Row};
+use crate::php::SESSILE;
+use crate::report::Row;
+use crate::report::lifecycle::lock;
+use crate::report::number::{count, figure};
+use crate::report::table::{ResultTable, TableCell, known, right, right_or_empty, text};
 
 pub(crate) const OP: &str = "visitors";
 pub(crate) const OP_EAGER: &str = "visitors-eager";
@@ -67,72 +65,53 @@ impl Row {
     }
 }
 
-impl Report {
-    pub(super) fn visitors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<&Row> = self.results.iter().filter(|row| row.is_of_visitors()).collect();
-        if rows.is_empty() {
-            return Ok(());
-        }
-        write_section(
-            f,
-            "What visitors without a cookie left, of whom one in ten stored something",
-            &table(&rows),
-        )
-    }
-}
-
-fn table(rows: &[&Row]) -> comfy_table::Table {
-    let mut table = new_table(&[
-        "handler",
-        "place",
-        "lock",
-        "lazy",
-        "visitors",
-        "per s",
-        "records",
-        "cookies",
-        "KiB grown",
-        "changes",
-        "KiB to it",
-    ]);
-    never_wrap(&mut table, 0);
-    for row in rows {
-        let lock = php::locks(&row.title()).map_or("?", |locks| if locks { "yes" } else { "no" });
-        let lazy = row.lazy_start().map_or("no rule", |lazy| if lazy { "on" } else { "off" });
-        let mut cells =
-            vec![Cell::new(row.title()), Cell::new(row.place()), Cell::new(lock), Cell::new(lazy)];
-        cells.extend(figures(row).map(right_aligned));
-        table.add_row(cells);
-    }
-    table
-}
-
-fn figures(row: &Row) -> [String; 7] {
-    let count = |value: u64| grouped(value as f64);
-    let left = row.visitors();
-    let text = |of: fn(&Visitors) -> u64| left.map_or(String::new(), |left| count(of(left)));
-    let server = left.and_then(|left| left.server);
-    let rate = match left {
-        _ if row.failed.is_some() => "failed".to_owned(),
-        Some(_) => grouped(row.ops_per_second.median),
-        None => String::new(),
+/// The saving by lazy start: without it an anonymous visitor leaves a record. Unknown if no visitor
+/// was served.
+pub fn table(rows: &[&Row]) -> ResultTable {
+    let number = |title: &str, of: fn(&Visitors) -> Option<u64>| {
+        known(title, move |row| {
+            right_or_empty(row.visitors().and_then(of).map(|number| count(number as f64)))
+        })
     };
-    let records = |left: &Visitors| left.records.map_or("?".to_owned(), count);
-    let kib_received = |bytes: u64| three_digits(bytes as f64 / 1_024.0);
-    [
-        text(|left| left.visitors),
-        rate,
-        left.map_or(String::new(), records),
-        text(|left| left.cookies),
-        left.and_then(|left| left.grown_bytes).map_or(String::new(), kib),
-        server.map_or(String::new(), |server| count(server.changes)),
-        server.map_or(String::new(), |server| kib_received(server.received_bytes)),
-    ]
+    let columns = vec![
+        known("handler", |row| text(row.title())),
+        known("sessions in", |row| text(row.place())),
+        lock(),
+        known("lazy start", |row| {
+            text(row.lazy_start().map_or("no such rule", |lazy| if lazy { "on" } else { "off" }))
+        }),
+        number("visitors", |it| Some(it.visitors)),
+        number("that stored", |it| Some(it.storing)),
+        known("records", |row| match row.visitors().map(|it| it.records) {
+            None => TableCell::Empty,
+            Some(records) => records.map_or(text("?"), |records| right(count(records as f64))),
+        }),
+        number("cookies", |it| Some(it.cookies)),
+        known("grown KiB", |row| {
+            right_or_empty(row.visitors().and_then(|it| it.grown_bytes).map(signed_kib))
+        }),
+        number("server's changes", |it| it.server.map(|server| server.changes)),
+        known("KiB to it", |row| {
+            let server = row.visitors().and_then(|it| it.server);
+            right_or_empty(server.map(|server| kib(server.received_bytes)))
+        }),
+    ];
+    let caption = "Visitors without a cookie, for each of whom a session is started: records and \
+                   cookies that they left, by how much the place of the sessions has grown, and \
+                   what a Redis server counts by itself. Look at the records, not at the growth: \
+                   an empty file takes an inode and no block, the engine takes its memory in \
+                   larger pieces, and a server's memory may shrink meanwhile";
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.is_of_visitors()).collect();
+    ResultTable::of_rows(caption, &rows, columns)
 }
 
-fn kib(bytes: i64) -> String {
-    let size = three_digits(bytes.unsigned_abs() as f64 / 1_024.0);
-    if bytes < 0 { format!("-{size}") } else { size }
+fn kib(bytes: u64) -> String {
+    figure(bytes as f64 / 1_024.0)
+}
+
+fn signed_kib(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", kib(bytes.unsigned_abs()))
 }
 
 #[cfg(test)]
@@ -190,21 +169,19 @@ mod tests {
                 ..row("sessile", "disk", "sessile:<disk>/sessile?control=<shm>", None)
             },
         ];
-        let text = table(&rows.iter().collect::<Vec<&Row>>()).to_string();
-        let line = |title: &str| {
-            let found = text
-                .lines()
-                .find(|line| line.trim_start().starts_with(&format!("{title} ")))
-                .unwrap();
-            found.split_whitespace().collect::<Vec<&str>>().join(" ")
+        let table = table(&rows.iter().collect::<Vec<&Row>>());
+        let line = |number: usize| {
+            let cells = table.rows[number].cells.iter().map(TableCell::words);
+            cells.collect::<Vec<&str>>().join("|").trim_end_matches('|').to_owned()
         };
         assert_eq!(
-            line("phpredis#lock"),
-            "phpredis#lock server yes no rule 15 000 12 345 15 000 15 000 -3 072 45 000 8 789"
+            line(0),
+            "phpredis#lock|server|yes|no such rule|15,000|1,500|15,000|15,000|-3,072|45,000|8,789"
         );
-        assert_eq!(line("php-files#shm"), "php-files#shm memory yes no rule failed");
-        assert!(line("sessile").starts_with("sessile memory yes on 300 "), "{text}");
-        assert_eq!(line("sessile#disk"), "sessile#disk disk yes off failed");
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert_eq!(line(1), "php-files#shm|memory|yes|no such rule");
+        assert!(line(2).starts_with("sessile|memory|yes|on|300|1,500|30|30|"), "{}", line(2));
+        assert_eq!(line(3), "sessile#disk|disk|yes|off");
+        let faults = table.rows.iter().map(|row| row.fault.is_some()).collect::<Vec<bool>>();
+        assert_eq!(faults, [false, true, false, true]);
     }
 }

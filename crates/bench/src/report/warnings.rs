@@ -1,7 +1,7 @@
 //! All warnings about the figures of a report, with their thresholds.
 
 use crate::php;
-use crate::report::table::three_digits;
+use crate::report::number::figure;
 use crate::report::{LatencyUs, Report, Row};
 
 /// Range over median above which rounds are noisy.
@@ -110,8 +110,8 @@ fn machine(null: &Row) -> String {
     format!(
         "a request that does nothing has p99 {} and p99.9 {} us here: no store can be judged below \
          that",
-        three_digits(p99),
-        three_digits(p999)
+        figure(p99),
+        figure(p999)
     )
 }
 

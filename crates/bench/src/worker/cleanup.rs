@@ -93,7 +93,6 @@ impl CreatedSessions {
             // These create nothing, but those of `faults` may recreate what they miss.
             WorkerRequest::Go { .. }
             | WorkerRequest::EndSample(_)
-            | WorkerRequest::Churn(_)
             | WorkerRequest::Verify(_)
             | WorkerRequest::Destroy(_)
             | WorkerRequest::Sweep

@@ -87,8 +87,6 @@ pub enum WorkerRequest {
     /// Ends a sample that is `until_told`. Only requests count that were due within this time, in
     /// nanoseconds of the monotonic clock; those that are still queued are served first.
     EndSample(std::ops::Range<u64>),
-    /// Rewrite sessions, not measured.
-    Churn(Churn),
     /// Read sessions and sum up their counters.
     Verify(SessionRange),
     /// Replace a small payload by a large one, and check the result.
@@ -99,16 +97,6 @@ pub enum WorkerRequest {
     Fault(FaultTask),
     /// Ends a load; answered by `Stopped`.
     Stop,
-}
-
-/// Ages a store before it is measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Churn {
-    /// Chosen uniformly.
-    pub sessions: std::ops::Range<usize>,
-    /// Locked cycles.
-    pub cycles: usize,
-    pub seed: u64,
 }
 
 /// Every `step`th session of `from..to`, so that workers share the range.
@@ -223,7 +211,7 @@ impl SamplePlan {
 pub enum WorkerReply {
     /// The contender is open, or a sample is prepared.
     Ready,
-    /// Answers `Fill`, `Churn`, `Verify`, `Destroy` and `Sweep`.
+    /// Answers `Fill`, `Verify`, `Destroy` and `Sweep`.
     Done(TaskTotals),
     Sampled(Box<SampleResult>),
     Saved(SaveReport),
@@ -257,7 +245,7 @@ impl ContenderFailure {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct TaskTotals {
-    /// Sessions done; of a sweep, records removed; of a churn, acknowledged commits.
+    /// Sessions done; of a sweep, records removed.
     pub count: u64,
     /// Sum of the counters that were read.
     pub counters: u64,

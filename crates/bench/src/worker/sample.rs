@@ -17,9 +17,7 @@ use crate::histogram::Latencies;
 use crate::monotonic::{cpu_us, now_ns, wait_until};
 use crate::payload::Payloads;
 use crate::published::CREATED_TTL;
-use crate::worker::protocol::{
-    Churn, LeaseTimes, SampleAction, SamplePlan, SampleResult, TaskTotals,
-};
+use crate::worker::protocol::{LeaseTimes, SampleAction, SamplePlan, SampleResult};
 
 enum OpOutcome {
     Done,
@@ -174,36 +172,6 @@ impl<'a> SampleRun<'a> {
         let with_extra = self.plan.action == SampleAction::StartWithSweep;
         self.result.latency_extra = with_extra.then(|| self.extra.to_text());
         self.result
-    }
-
-    /// Rewrites sessions with the measured cycle. It counts attempts, so that it also ends on a
-    /// store that keeps nothing.
-    pub(crate) fn churn(
-        contender: &'a mut dyn Contender,
-        payloads: &'a Payloads,
-        ttl: Duration,
-        Churn { sessions, cycles, seed }: Churn,
-    ) -> TaskTotals {
-        let start = now_ns();
-        let mut sample = SampleRun::new(
-            contender,
-            payloads,
-            ttl,
-            SamplePlan { sessions, seed, ..SamplePlan::new(SampleAction::Cycle) },
-        );
-        for _ in 0..cycles {
-            let outcome = sample.cycle(&mut OpTimes::default());
-            sample.count_errors(outcome);
-        }
-        let SampleResult { commits: count, misses, errors, first_error, .. } = sample.result;
-        TaskTotals {
-            count,
-            misses,
-            errors,
-            first_error,
-            elapsed_ns: now_ns().saturating_sub(start),
-            ..TaskTotals::default()
-        }
     }
 
     fn run_op(&mut self, times: &mut OpTimes) -> Result<OpOutcome> {

@@ -68,12 +68,6 @@ pub fn serve(open_test: OpenTest<'_>) -> io::Result<()> {
             }
             WorkerRequest::Go { .. } | WorkerRequest::EndSample(_) => return Err(unexpected()),
             WorkerRequest::Fill(range) => WorkerReply::Done(worker.fill(&mut *contender, range)),
-            WorkerRequest::Churn(churn) => WorkerReply::Done(SampleRun::churn(
-                &mut *contender,
-                &worker.payloads,
-                worker.ttl,
-                churn,
-            )),
             WorkerRequest::Verify(range) => {
                 WorkerReply::Done(worker.verify(&mut *contender, range))
             }

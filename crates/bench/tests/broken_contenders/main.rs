@@ -40,8 +40,6 @@ const TESTS: &[(&str, fn())] = named![
     a_foreign_payload_is_an_error,
     a_commit_that_writes_nothing_is_lost,
     a_create_that_stores_nothing_is_a_miss,
-    a_session_lost_while_the_store_is_aged_is_told,
-    a_commit_lost_while_the_store_is_aged_is_counted,
     a_foreign_payload_is_an_error_to_a_peek_too,
     at_a_fixed_rate_latency_counts_from_the_moment_that_was_due,
     space_is_what_the_files_take_at_the_end,
@@ -168,20 +166,6 @@ fn a_store_that_is_gone_is_asked_no_more_while_it_is_filled() {
     );
     assert!(why(full).starts_with("1 of 20 sessions cannot be created: no to 5"), "{rows:#?}");
     assert!(!sound.is_bad() && sound.operations > 0, "{rows:#?}");
-}
-
-/// Both are whole again when the samples begin: only the churn can have seen it.
-fn a_session_lost_while_the_store_is_aged_is_told() {
-    let rows =
-        report(Experiment::Cycle, &["late"], Options { churn: Some(5), ..options() }).results;
-    assert!(rows[0].misses > 0 && rows[0].errors == 0 && rows[0].operations > 0, "{rows:#?}");
-}
-
-fn a_commit_lost_while_the_store_is_aged_is_counted() {
-    let rows =
-        report(Experiment::Cycle, &["dull", "sound"], Options { churn: Some(5), ..options() })
-            .results;
-    assert!(rows[0].lost > 10 && rows[0].misses == 0 && !rows[1].is_bad(), "{rows:#?}");
 }
 
 fn a_foreign_payload_is_an_error_to_a_peek_too() {

@@ -219,13 +219,13 @@ fn figures_are_compared_within_one_question_only() {
 
 /// Results of a fast machine and of a slow one were ranked as if they were of one.
 #[test]
-fn figures_of_another_machine_or_of_an_aged_store_are_another_question() {
+fn figures_of_another_machine_or_of_processors_kept_awake_are_another_question() {
     for (pointer, value) in [
         ("/environment/cpu", json!("y")),
         ("/environment/cores", json!(64)),
         ("/environment/disk_file_system", json!("xfs")),
         ("/environment/build", json!("debug")),
-        ("/settings/churn", json!(10)),
+        ("/settings/processors_awake", json!(true)),
     ] {
         let other = made(vec![row("sqlite", "default", 9e6)], pointer, value);
         let recommendation = recommend(&all_installed(), &[results(usual()), other]);
@@ -248,9 +248,9 @@ fn a_store_that_was_measured_twice_has_answered_once() {
     // Of two questions that are equally far the one counts that more stores have answered, not more
     // rows.
     let twice: Vec<Value> = std::iter::repeat_n(row("sqlite", "default", 9e6), 20).collect();
-    let two = made(twice, "/settings/churn", json!(10));
+    let two = made(twice, "/settings/processors_awake", json!(true));
     let recommendation = recommend(&all_installed(), &[two, results(usual())]);
-    assert_eq!(recommendation.question.as_ref().unwrap().churn, 0, "{recommendation}");
+    assert!(!recommendation.question.as_ref().unwrap().processors_awake, "{recommendation}");
 }
 
 #[test]

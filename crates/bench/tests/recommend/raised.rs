@@ -152,7 +152,7 @@ fn what_the_users_own_server_takes_counts_for_its_store_whatever_its_label_is() 
     let said = excluded_or_raised("memcached", MIB / 2, lowered);
     assert!(is_raised(
         &said,
-        "by a limit of 400 000 bytes, and one with its defaults takes it: start memcached"
+        "by a limit of 400,000 bytes, and one with its defaults takes it: start memcached"
     ));
     let lost = own(saved("redis", 2 * MIB, "lost", true, None), "mine");
     assert!(told("redis", 2 * MIB, vec![lost]).unwrap().contains("lost silently"));

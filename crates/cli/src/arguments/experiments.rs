@@ -141,11 +141,8 @@ groups! {
         /// Mix of requests and sizes of sessions: shop, bots or profile (with --profile); by
         /// default each request changes a random session
         #[arg(long, value_parser = workload, value_name = "NAME")]
-        #[arg(conflicts_with_all = ["payload", "op", "churn"], requires_if("profile", "profile"))]
+        #[arg(conflicts_with_all = ["payload", "op"], requires_if("profile", "profile"))]
         workload: Option<Workload> => workload,
-        /// Rewrite N times the number of sessions before the rounds, without a sweep [default: 0]
-        #[arg(long, value_name = "N")]
-        churn: Option<usize> => churn,
     }
     FillTime {
         /// Seconds to fill one contender at each number of sessions; slower ones are left out

@@ -12,8 +12,8 @@ use super::{Axis, Canvas, ChartText, TextAnchor, drawn, line, style, write};
 use crate::DrawError;
 use crate::ids::ElementIds;
 use crate::ink::Ink;
-use crate::number::short;
 use maud::Markup;
+use sessile_bench::report::number::short;
 
 /// All in pixels.
 const WIDTH: i32 = 760;

@@ -10,7 +10,7 @@ use super::{Canvas, ChartText, TextAnchor, drawn, line, write};
 use crate::DrawError;
 use crate::ids::ElementIds;
 use crate::ink::Ink;
-use crate::number::{tick, time};
+use sessile_bench::report::number::{tick, time};
 
 const WIDTH: i32 = 360;
 const LEFT: i32 = 40;

@@ -3,16 +3,15 @@
 use std::cmp::Ordering;
 
 use maud::{Markup, html};
-use sessile_bench::report::{Row, Waits};
+use sessile_bench::report::{Row, contention};
 use sessile_bench::statistics::is_told;
 
-use super::{conditions, not_run, went_wrong};
+use super::{conditions, not_run};
 use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::number::count;
-use crate::runs::{ExperimentRows, PageReports, fault, marked};
-use crate::table::{HtmlTable, TableCell, percentile, right, text};
+use crate::runs::{ExperimentRows, PageReports};
+use crate::table::folded;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("contention", |_| true);
@@ -26,7 +25,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
         @for run in &measured {
             (conditions(run))
             (waits(run, ids)?)
-            (table(run).folded(ids))
+            (folded(contention::table(&run.rows), ids))
         }
     })
 }
@@ -44,7 +43,9 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError
             name: name.to_owned(),
             length: match &row.failed {
                 Some(_) => BarLength::Failed("failed (see the warnings)".to_owned()),
-                None => BarLength::Value { median: us, low: us, high: us, fault: fault(row) },
+                None => {
+                    BarLength::Value { median: us, low: us, high: us, fault: row.fault_counts() }
+                }
             },
         };
         let mut bars = vec![bar(0, "median", waits.taken_p50)];
@@ -63,10 +64,7 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError
         },
         unit: "microseconds".to_owned(),
         series: String::new(),
-        rows: rows
-            .iter()
-            .map(|row| BarRow { name: marked(&row.shown_title()), bars: bars(row) })
-            .collect(),
+        rows: rows.iter().map(|row| BarRow { name: row.marked_title(), bars: bars(row) }).collect(),
     };
     Ok(html! {
         @if !rows.is_empty() {
@@ -84,49 +82,4 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError
 
 fn wait(row: &Row) -> f64 {
     row.waits.map_or(0.0, |waits| waits.taken_p50)
-}
-
-fn table(run: &ExperimentRows<'_>) -> HtmlTable {
-    let columns = [
-        "store",
-        "way",
-        "workers",
-        "a second",
-        "fairness",
-        "found it taken",
-        "median wait",
-        "p99 wait",
-        "lost updates",
-        "went wrong",
-    ];
-    let caption = format!(
-        "One session, all workers; waits in microseconds; fairness 1 means that all workers had \
-         the same share{}",
-        run.tier_suffix
-    );
-    let mut table = HtmlTable::new(caption, &columns);
-    for row in &run.rows {
-        let waits = row.waits;
-        let waited = |quantile, of: fn(Waits) -> f64| {
-            waits.map_or(TableCell::Empty, |waits| percentile(of(waits), quantile, waits.taken))
-        };
-        let mut cells = vec![text(row.shown_title()), text(&row.op), right(row.workers)];
-        cells.push(if row.failed.is_some() {
-            TableCell::Bad("failed".into())
-        } else {
-            right(count(row.ops_per_second.median))
-        });
-        cells.push(
-            row.fairness.map_or(TableCell::Empty, |fairness| right(format!("{fairness:.2}"))),
-        );
-        cells.push(waits.map_or(TableCell::Empty, |waits| {
-            right(format!("{} of {}", count(waits.taken as f64), count(waits.begins as f64)))
-        }));
-        cells.extend([waited(0.5, |waits| waits.taken_p50), waited(0.99, |waits| waits.taken_p99)]);
-        let lost = count(row.lost as f64);
-        cells.push(if row.is_bad() && row.lost > 0 { TableCell::Bad(lost) } else { right(lost) });
-        cells.push(went_wrong(row));
-        table.row(cells);
-    }
-    table
 }

@@ -3,37 +3,15 @@
 //! Losses that the tier of a store allows are shown, but are not faults.
 
 use maud::{Markup, html};
-use sessile_bench::report::{DurabilityPromise, Faults, Row};
+use sessile_bench::report::faults::{self, ALL, KILLS, SERVER};
+use sessile_bench::report::{Faults, Row};
 
 use super::{not_run, spoilt};
 use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::number::{count, time};
-use crate::runs::{ExperimentRows, PageReports, marked};
-use crate::table::{HtmlTable, TableCell, right, text};
-
-/// The rows of each table, its title, and the heading of the wait. The waits after the end of a
-/// server and after the end of all processes are different and never share a chart.
-const KILLS: [(&str, &str, &str); 4] = [
-    ("holder-killed", "A worker is killed while it holds a session", "the next one has it"),
-    ("writer-killed", "Workers are killed while they write", ""),
-    (
-        SERVER,
-        "The server is killed and started again: from the kill to a worker's first update",
-        "works again",
-    ),
-    (
-        ALL,
-        "All processes that have an embedded store open are killed: others open it, and make the \
-         first update",
-        "works again",
-    ),
-];
-
-const SERVER: &str = "server-killed";
-/// The row of a store without a server.
-const ALL: &str = "all-killed";
+use crate::runs::{ExperimentRows, PageReports};
+use crate::table::draw;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("faults", |_| true);
@@ -65,39 +43,18 @@ fn kill(
     waited: &str,
     ids: &ElementIds,
 ) -> Result<Markup, DrawError> {
-    let table = table(run, op, caption, waited);
+    let table = faults::table(&run.rows, op, caption, waited);
     let rows: Vec<&Row> = run.rows.iter().filter(|row| row.op == op).copied().collect();
     let title = format!("How long until {}{}", until(waited), run.tier_suffix);
     Ok(html! {
-        @if !table.is_empty() {
+        @if !table.rows.is_empty() {
             h3 { (caption) (run.tier_suffix) }
-            @if op == ALL { p.conditions { (WHOSE_TIME) } }
             @if op == SERVER {
                 (times(&rows, &title, ids)?)
             }
-            (table.draw(ids))
-            @for row in &rows { (done_again(row)) }
+            (draw(table, ids))
         }
     })
-}
-
-/// Several processes open the store, and the first one recovers it.
-const WHOSE_TIME: &str = "Each kill gives one time: to open the store and to make the first \
-                          update, of the slowest of those who do. They open it one after the \
-                          other; the first of them recovers it for all, and each may meet a lock \
-                          of the dead.";
-
-/// Updates that were applied twice are no fault, but are shown if counted.
-fn done_again(row: &Row) -> Markup {
-    let transactions = row.faults.as_ref().and_then(|faults| faults.restarted).unwrap_or(0);
-    html! {
-        @if transactions > 0 {
-            p.conditions {
-                (row.title()) ": " (count(transactions as f64)) " transactions were done again "
-                "after a deadlock. Our own stores do that inside, where it is not counted."
-            }
-        }
-    }
 }
 
 fn until(waited: &str) -> &str {
@@ -135,7 +92,7 @@ fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Result<Markup, DrawErr
     rows.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
     let bar = |(row, length): &(&Row, BarLength)| {
         let bar = Bar { series: 0, name: row.durability.clone(), length: length.clone() };
-        BarRow { name: marked(&row.shown_title()), bars: vec![bar] }
+        BarRow { name: row.marked_title(), bars: vec![bar] }
     };
     let chart = Bars {
         words: ChartText {
@@ -159,58 +116,4 @@ fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Result<Markup, DrawErr
             }
         }
     })
-}
-
-fn table(run: &ExperimentRows<'_>, op: &str, caption: &str, waited: &str) -> HtmlTable {
-    let mut columns = vec!["store", "tier", "kills"];
-    let longest = format!("{waited}, longest");
-    if !waited.is_empty() {
-        columns.extend([waited, longest.as_str(), "lock ends after", "down", "refused"]);
-    }
-    columns.extend(["updates", "updates lost", "sessions lost", "promised", "outcome"]);
-    let mut table = HtmlTable::new(format!("{caption}{}", run.tier_suffix), &columns);
-    for row in run.rows.iter().filter(|row| row.op == op) {
-        let mut cells = vec![text(marked(&row.shown_title())), text(&row.durability)];
-        match &row.faults {
-            Some(faults) => cells.extend(figures(row, faults, !waited.is_empty())),
-            None => {
-                cells.extend((3..columns.len()).map(|_| TableCell::Empty));
-                cells.push(TableCell::Bad(
-                    row.failed.clone().unwrap_or_else(|| "failed".to_owned()),
-                ));
-            }
-        }
-        table.row(cells);
-    }
-    table
-}
-
-fn figures(row: &Row, faults: &Faults, waits: bool) -> Vec<TableCell> {
-    let mut cells = vec![right(count(faults.kills as f64))];
-    if waits && faults.stuck < faults.kills && row.latency_us.p50 > 0.0 {
-        cells.extend([right(time(row.latency_us.p50)), right(time(row.latency_us.max))]);
-    } else if waits {
-        cells.extend([text("never"), text("never")]);
-    }
-    if waits {
-        let ttl = faults.lock_ttl_ms.map(|ms| right(time(ms as f64 * 1e3)));
-        cells.push(ttl.unwrap_or(TableCell::Empty));
-        cells.push(faults.down_us.map_or(TableCell::Empty, |us| right(time(us))));
-        cells.push(right(count(faults.refused as f64)));
-    }
-    cells.extend(
-        [faults.acknowledged, faults.lost, faults.sessions_lost]
-            .map(|number| right(count(number as f64))),
-    );
-    cells.push(text(match faults.promise {
-        DurabilityPromise::Everything => "all",
-        DurabilityPromise::AllButTheLastSecond => "all but 1 s",
-        DurabilityPromise::Nothing => "nothing",
-    }));
-    cells.push(match (faults.in_words(), faults.stuck) {
-        (words, _) if !words.is_empty() => TableCell::Bad(words),
-        (_, stuck @ 1..) => text(format!("{stuck} locks stuck, as its lock is made")),
-        _ => text("as promised"),
-    });
-    cells
 }

@@ -1,16 +1,15 @@
 //! The effect of garbage collection on requests: a pair of histograms for each contender.
 
 use maud::{Markup, html};
-use sessile_bench::report::{Buckets, Modes, Row};
-use sessile_bench::statistics::is_told;
+use sessile_bench::report::number::{count, time};
+use sessile_bench::report::{Buckets, Modes, Row, gc};
 
-use super::{conditions, not_run, went_wrong};
+use super::{conditions, not_run};
 use crate::DrawError;
 use crate::chart::{ChartText, HistogramPanel, StackedHistograms};
 use crate::ids::ElementIds;
-use crate::number::{count, figure, time};
 use crate::runs::{ExperimentRows, PageReports, titles};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::table::draw;
 
 /// The stacked phases of the chart, with their names; the table has all.
 const PICTURE: &[(&str, &str)] = &[
@@ -49,7 +48,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
         @for run in &measured {
             (conditions(run))
             (pictures(run, ids)?)
-            (table(run).draw(ids))
+            (draw(gc::table(&with_most_sessions(run)), ids))
         }
     })
 }
@@ -142,66 +141,8 @@ fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
     Some((*used.iter().min()?, *used.iter().max()?))
 }
 
-fn table(run: &ExperimentRows<'_>) -> HtmlTable {
-    let columns = [
-        "store",
-        "sessions",
-        "phase",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        "removed",
-        "in s",
-        "modes",
-        "went wrong",
-    ];
-    let caption = "Latency of requests in microseconds, what was removed meanwhile, and whether \
-                   those that swept are a mode of their own";
-    let mut table = HtmlTable::new(format!("{caption}{}", run.tier_suffix), &columns);
-    let null = run.rows.iter().find(|row| row.store == "null" && row.failed.is_none());
-    let floor = null.map(|null| null.latency_us).unwrap_or_default();
+/// Fewer sessions are in the JSON only, unless something went wrong.
+fn with_most_sessions<'a>(run: &ExperimentRows<'a>) -> Vec<&'a Row> {
     let most = run.rows.iter().map(|row| row.sessions).max().unwrap_or(0);
-    for row in run.rows.iter().filter(|row| row.sessions == most || row.is_bad()) {
-        let mut cells =
-            vec![text(row.shown_title()), right(count(row.sessions as f64)), text(&row.op)];
-        if row.failed.is_some() {
-            cells.push(TableCell::Bad("failed".to_owned()));
-            cells.extend((0..6).map(|_| TableCell::Empty));
-        } else {
-            let latency = row.latency_us;
-            // A percentile that calls have which do nothing is the machine's.
-            let known = [(latency.p50, 0.5, 0.0), (latency.p99, 0.99, floor.p99)];
-            let slow = [(latency.p999, 0.999, floor.p999), (latency.max, 0.0, 0.0)];
-            cells.extend(known.into_iter().chain(slow).map(|(us, quantile, floor)| {
-                // Any number of calls has a longest.
-                let is_known = quantile == 0.0 || is_told(quantile, row.operations);
-                match (is_known, us <= floor && row.store != "null") {
-                    (false, _) => text("too few calls"),
-                    (true, true) => text(format!("{}, as null", figure(us))),
-                    (true, false) => right(figure(us)),
-                }
-            }));
-            cells.push(row.removal.map_or(TableCell::Empty, |removal| match removal.removed {
-                Some(removed) => right(count(removed as f64)),
-                None => text("not known"),
-            }));
-            cells.push(
-                row.removal
-                    .map_or(TableCell::Empty, |removal| right(format!("{:.2}", removal.seconds))),
-            );
-            cells.push(match row.modes {
-                None => TableCell::Empty,
-                Some(modes) if modes.modes > 1 => TableCell::Bad(format!(
-                    "two: a tenth of those that swept took {} \u{b5}s",
-                    figure(modes.sweeping_p90)
-                )),
-                Some(_) if row.sessions < Modes::SESSIONS_MIN => text("too few sessions to tell"),
-                Some(_) => text("one"),
-            });
-        }
-        cells.push(went_wrong(row));
-        table.row(cells);
-    }
-    table
+    run.rows.iter().copied().filter(|row| row.sessions == most || row.is_bad()).collect()
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use sessile_bench::report::table::text;
 
 use crate::ids::ElementIds;
 use crate::runs::PageReports;
-use crate::table::{HtmlTable, text};
+use crate::table::HtmlTable;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let mut table = HtmlTable::new(
@@ -26,7 +27,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     }
     for ((contender, reason), mut of) in shown {
         of.dedup();
-        table.row(vec![text(contender), text(of.join(", ")), text(reason)]);
+        table.row([contender, of.join(", "), reason.to_owned()].map(|it| text(it).into()).to_vec());
     }
     html! {
         @if table.is_empty() { p { "Nothing was left out." } }

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use sessile_bench::Report;
+use sessile_bench::report::number::{bytes, figure};
+use sessile_bench::report::table::{right, text};
 
 use super::prose;
 use crate::ids::ElementIds;
-use crate::number::{bytes, figure};
 use crate::runs::PageReports;
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::table::{HtmlCell, HtmlTable};
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     html! {
@@ -100,16 +101,15 @@ fn commands(runs: &PageReports<'_>) -> HtmlTable {
         let rate =
             settings.rate.map_or("no".to_owned(), |rate| format!("{rate} a second and worker"));
         let awake = if settings.processors_awake { ", processors kept awake" } else { "" };
+        let stolen = settings.stolen.map(|stolen| right(format!("{:.2} %", stolen * 100.0)));
         table.row(vec![
-            text(PageReports::name(report)),
-            TableCell::Rich(html! { code.command { (prose(&report.command)) } }),
-            right(report.seed),
-            right(format!("{} s", figure(settings.seconds))),
-            right(format!("{} s", settings.ttl_seconds)),
-            text(format!("{rate}{awake}")),
-            settings
-                .stolen
-                .map_or(text("not measured"), |stolen| right(format!("{:.2} %", stolen * 100.0))),
+            text(PageReports::name(report)).into(),
+            HtmlCell::Rich(html! { code.command { (prose(&report.command)) } }),
+            right(report.seed).into(),
+            right(format!("{} s", figure(settings.seconds))).into(),
+            right(format!("{} s", settings.ttl_seconds)).into(),
+            text(format!("{rate}{awake}")).into(),
+            stolen.unwrap_or_else(|| text("not measured")).into(),
         ]);
     }
     table

@@ -27,13 +27,13 @@ mod workloads;
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
+use sessile_bench::report::number::with_noun;
 use sessile_bench::{Experiment, Report};
 
 use crate::DrawError;
+use crate::chart::Curve;
 use crate::ids::ElementIds;
-use crate::number::{count, with_noun};
-use crate::runs::{ExperimentRows, PageReports, complaint};
-use crate::table::{TableCell, text};
+use crate::runs::{ExperimentRows, PageReports, titles};
 
 pub(crate) use overview::overview;
 
@@ -115,34 +115,7 @@ fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {
 }
 
 fn conditions(run: &ExperimentRows<'_>) -> Markup {
-    let settings = &run.report.settings;
-    let mut said = Vec::new();
-    let sessions = run.distinct(|row| row.sessions);
-    if let ([first, ..], Some(last)) = (sessions.as_slice(), sessions.last()) {
-        let many = if first == last {
-            with_noun(*first, "session")
-        } else {
-            format!("{} to {} sessions", count(*first as f64), count(*last as f64))
-        };
-        let payloads = run.distinct(|row| row.payload_bytes);
-        let bytes = payloads
-            .last()
-            .filter(|_| payloads.len() == 1)
-            .map(|bytes| format!(" of {} bytes", count(*bytes as f64)));
-        said.push(format!("{many}{}", bytes.unwrap_or_default()));
-    }
-    if settings.churn > 0 {
-        said.push(format!("rewritten {} times before", settings.churn));
-    }
-    let rounds = run.rows.iter().map(|row| row.rounds).max().unwrap_or(0);
-    let seconds =
-        if settings.seconds > 0.0 { format!(" of {} s", settings.seconds) } else { String::new() };
-    said.push(format!("{}{seconds}", with_noun(rounds, "round")));
-    if let Some(us) = settings.round_trip_us {
-        said.push(format!("servers {us:.0} \u{b5}s away"));
-    }
-    said.extend(run.tier().map(|tier| format!("tier {tier}")));
-    html! { p.conditions { (said.join(", ")) "." (spoilt(run.report)) } }
+    html! { p.conditions { (run.report.conditions(&run.rows)) "." (spoilt(run.report)) } }
 }
 
 /// Prose without line breaks inside a flag.
@@ -167,14 +140,10 @@ fn spoilt(report: &Report) -> Markup {
     }
 }
 
-fn went_wrong(row: &Row) -> TableCell {
-    complaint(row).map_or_else(|| text("nothing"), TableCell::Bad)
-}
-
 /// The faults of each row, below a chart; `which` distinguishes the rows of a contender.
 fn wrong_ones(rows: &[&Row], which: &dyn Fn(&Row) -> String) -> Markup {
     let wrong: Vec<(&Row, String)> =
-        rows.iter().filter_map(|row| Some((*row, complaint(row)?))).collect();
+        rows.iter().filter_map(|row| Some((*row, row.complaint()?))).collect();
     html! {
         @if !wrong.is_empty() {
             p { (CROSS) }
@@ -202,6 +171,28 @@ fn interval(report: &Report, rounds: usize) -> String {
     )
 }
 
-/// The headings of the two tables, which are not comparable.
-const KINDS: [(&str, &str); 2] =
-    [("embedded", "Inside the application's process"), ("socket", "Over a socket")];
+/// A curve for each contender; a row without a `y` has no point.
+fn curves(
+    run: &ExperimentRows<'_>,
+    rows: &[&Row],
+    x: &dyn Fn(&Row) -> f64,
+    y: &dyn Fn(&Row) -> Option<f64>,
+) -> Vec<Curve> {
+    let curve = |name: String| {
+        let own = || rows.iter().filter(|row| row.shown_title() == name);
+        let mut values: Vec<(f64, f64)> = own().filter_map(|row| Some((x(row), y(row)?))).collect();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let wrong = own().filter(|row| row.is_bad()).map(|row| x(row)).collect();
+        let number = own().next().map_or(0, |row| run.number(row));
+        Curve { name, number, values, wrong }
+    };
+    let is_drawn = |curve: &Curve| !curve.values.is_empty() || !curve.wrong.is_empty();
+    titles(rows).into_iter().map(curve).filter(is_drawn).collect()
+}
+
+/// The speed of a row that has one.
+fn speed(row: &Row) -> Option<f64> {
+    row.failed.is_none().then_some(row.ops_per_second.median)
+}
+
+const CURVES: &str = "A curve for each contender; its values are in the table below.";

@@ -6,6 +6,7 @@
 use maud::{Markup, html};
 use sessile_bench::recommend::handler_of_row;
 use sessile_bench::report::Row;
+use sessile_bench::report::number::{time, with_noun};
 use sessile_bench::statistics::is_told;
 use sessile_core::Durability;
 
@@ -14,8 +15,7 @@ use super::verdict;
 use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::number::{time, with_noun};
-use crate::runs::{ExperimentRows, PageReports, marked};
+use crate::runs::{ExperimentRows, PageReports};
 
 /// Empty if no cycle without a fixed rate was measured.
 pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
@@ -41,7 +41,7 @@ fn name(row: &Row) -> Option<String> {
     let title = row.shown_title();
     match handler_of_row(&row.store) {
         Some(handler) => Some(format!("{handler} ({title})")),
-        None => (!marked(&title).ends_with('*')).then_some(title),
+        None => (!row.marked_title().ends_with('*')).then_some(title),
     }
 }
 

@@ -3,12 +3,13 @@
 
 use maud::{Markup, html};
 use sessile_bench::report::Row;
+use sessile_bench::report::number::{count, figure};
+use sessile_bench::report::table::{ResultTable, TableCell, bad, right, text};
 
 use super::{conditions, not_run};
 use crate::ids::ElementIds;
-use crate::number::{count, figure};
-use crate::runs::{ExperimentRows, PageReports, complaint, tiers};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::runs::{ExperimentRows, PageReports, tiers};
+use crate::table::draw;
 
 /// The published variant of a contender that connects for each operation.
 const RECONNECT: &str = "reconnect";
@@ -45,7 +46,7 @@ pub(super) fn body(
                 p.not-run { strong { "There is no corrected run to compare it with." } }
             }
             @for run in published { (conditions(run)) } (drawing(&pairs))
-            @for table in tables { (table.draw(ids)) }
+            @for table in tables { (draw(table, ids)) }
         }
     }
 }
@@ -111,14 +112,14 @@ fn beside(tiers: &[&str], tier: &str) -> String {
     if tiers.len() > 1 { format!(", tier {tier}") } else { String::new() }
 }
 
-fn table(pairs: &[PublishedPair<'_>], tier: &str, beside: &str) -> HtmlTable {
+fn table(pairs: &[PublishedPair<'_>], tier: &str, beside: &str) -> ResultTable {
     let columns = ["store", "operation", "workers", "corrected", "as published", "times", "note"];
-    let mut table = HtmlTable::new(
+    let mut table = ResultTable::new(
         format!("Operations a second, corrected and as published{beside}"),
-        &columns,
+        columns,
     );
     let speed = |row: &Row| match row.failed {
-        Some(_) => TableCell::Bad("failed".to_owned()),
+        Some(_) => bad("failed"),
         None => right(count(row.ops_per_second.median)),
     };
     let most = pairs.iter().map(|(published, _)| published.workers).max().unwrap_or(0);
@@ -135,17 +136,17 @@ fn table(pairs: &[PublishedPair<'_>], tier: &str, beside: &str) -> HtmlTable {
         let complaints = [("corrected", corrected), ("as published", Some(published))];
         let complaints = complaints
             .iter()
-            .filter_map(|(form, row)| Some(format!("{form}: {}", complaint((*row)?)?)));
+            .filter_map(|(form, row)| Some(format!("{form}: {}", (*row)?.complaint()?)));
         let complaints = complaints.collect::<Vec<String>>().join("; ");
         let note = match corrected {
             None if complaints.is_empty() => text(NO_PARTNER),
-            None => TableCell::Bad(format!("{NO_PARTNER}; {complaints}")),
+            None => bad(format!("{NO_PARTNER}; {complaints}")),
             Some(_) if complaints.is_empty() => TableCell::Empty,
-            Some(_) => TableCell::Bad(complaints),
+            Some(_) => bad(complaints),
         };
         let cells = [text(title(pair)), text(&published.op), right(published.workers)];
         let figures = [corrected.map_or(TableCell::Empty, speed), speed(published), times, note];
-        table.row(cells.into_iter().chain(figures).collect());
+        table.row(cells.into_iter().chain(figures));
     }
     table
 }

@@ -2,16 +2,16 @@
 //! apart.
 
 use maud::{Markup, html};
-use sessile_bench::report::Row;
+use sessile_bench::report::number::with_noun;
+use sessile_bench::report::{KINDS, Row, scale};
 
 use super::throughput::small;
-use super::{KINDS, conditions, not_run, went_wrong, wrong_ones};
+use super::{CURVES, conditions, curves, not_run, speed, wrong_ones};
 use crate::DrawError;
-use crate::chart::{Axis, ChartText, Curve, Curves};
+use crate::chart::{Axis, ChartText, Curves};
 use crate::ids::ElementIds;
-use crate::number::{count, figure, with_noun};
-use crate::runs::{ExperimentRows, PageReports, titles};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::runs::{ExperimentRows, PageReports};
+use crate::table::folded;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
     let measured = runs.by_tier("scale", |_| true);
@@ -34,10 +34,8 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawErro
     for (kind, place) in KINDS {
         let spread = run.rows.first().map_or("", |row| row.payload_spread.as_str());
         let here = |row: &&&Row| {
-            row.kind == kind
-                && row.payload_spread == spread
-                && row.op == "cycle"
-                && row.workers == most
+            let is_alike = row.payload_spread == spread && row.workers == most;
+            row.kind == kind && row.op == "cycle" && is_alike
         };
         let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
         if !rows.is_empty() {
@@ -48,7 +46,7 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawErro
                 run.tier_suffix
             );
             figures.push(chart(run, &rows, &title, ids)?);
-            figures.push(table(run, kind, place, most).folded(ids));
+            figures.push(folded(scale::table(&rows, place), ids));
         }
     }
     Ok(html! { (conditions(run)) @for figure in figures { (figure) } })
@@ -61,69 +59,14 @@ fn chart(
     ids: &ElementIds,
 ) -> Result<Markup, DrawError> {
     let at = |row: &Row| row.sessions as f64;
-    let speed = |row: &Row| row.ops_per_second.median;
-    let sound = |row: &&&Row| row.failed.is_none();
-    let curves = titles(rows).into_iter().map(|name| {
-        let own = || rows.iter().filter(|row| row.shown_title() == name);
-        let number = own().next().map_or(0, |row| run.number(row));
-        let mut values: Vec<(f64, f64)> =
-            own().filter(sound).map(|row| (at(row), speed(row))).collect();
-        values.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let wrong = own().filter(|row| row.is_bad()).map(|row| at(row)).collect();
-        Curve { name, number, values, wrong }
-    });
     let places: Vec<f64> = rows.iter().map(|row| at(row)).collect();
-    let values: Vec<f64> = rows.iter().filter(sound).map(|row| speed(row)).collect();
+    let values: Vec<f64> = rows.iter().filter_map(|row| speed(row)).collect();
     let curves = Curves {
-        words: ChartText {
-            title: title.to_owned(),
-            description: "A curve for each contender; its values are in the table below."
-                .to_owned(),
-        },
+        words: ChartText { title: title.to_owned(), description: CURVES.to_owned() },
         x: Axis::measured("sessions in the store", &places),
         y: Axis::fitting("cycles a second", &values),
-        curves: curves.collect(),
+        curves: curves(run, rows, &at, &speed),
     };
     let which = |row: &Row| with_noun(row.sessions, "session");
     Ok(html! { h3 { (title) } figure { (curves.draw(ids)?) } (wrong_ones(rows, &which)) })
-}
-
-fn table(run: &ExperimentRows<'_>, kind: &str, place: &str, most: usize) -> HtmlTable {
-    let columns = [
-        "store",
-        "payload",
-        "sessions",
-        "a second",
-        "p99",
-        "bytes each",
-        "resident MiB",
-        "went wrong",
-    ];
-    let caption = format!(
-        "{place}: speed, latency in microseconds, space of a session and memory of all workers{}",
-        run.tier_suffix
-    );
-    let mut table = HtmlTable::new(&caption, &columns);
-    let mib = |bytes: u64| right(figure(bytes as f64 / f64::from(1 << 20)));
-    let is_shown = |row: &&&Row| row.kind == kind && row.workers == most && row.op == "cycle";
-    for row in run.rows.iter().filter(is_shown) {
-        let about = if row.payload_spread == "fixed" { "" } else { "about " };
-        let mut cells = vec![
-            text(row.shown_title()),
-            right(format!("{about}{}", count(row.payload_bytes as f64))),
-            right(count(row.sessions as f64)),
-        ];
-        if row.failed.is_some() {
-            cells.push(TableCell::Bad("failed".to_owned()));
-            cells.extend((0..3).map(|_| TableCell::Empty));
-        } else {
-            cells.push(right(count(row.ops_per_second.median)));
-            cells.push(right(figure(row.latency_us.p99)));
-            cells.push(right(count(row.bytes_per_session as f64)));
-            cells.push(row.memory.map_or(TableCell::Empty, |memory| mib(memory.resident)));
-        }
-        cells.push(went_wrong(row));
-        table.row(cells);
-    }
-    table
 }

@@ -2,15 +2,15 @@
 //! socket and durability tiers apart.
 
 use maud::{Markup, html};
-use sessile_bench::report::Row;
+use sessile_bench::report::table::ResultTable;
+use sessile_bench::report::{KINDS, Row, throughput};
 
-use super::{KINDS, conditions, interval, not_run, published};
+use super::{conditions, interval, not_run, published};
 use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::number::count;
-use crate::runs::{ExperimentRows, MARK, PageReports, fault, marked, titles};
-use crate::table::{HtmlTable, TableCell, percentiles, right, text};
+use crate::runs::{ExperimentRows, MARK, PageReports, titles};
+use crate::table::folded;
 
 /// `cycle` in a closed loop.
 pub(super) fn cycle(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
@@ -66,9 +66,9 @@ fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Result<Mark
             if !rows.is_empty() {
                 figures.push(html! {
                     h3 { (place) ", tier " (tier) }
-                    @let place = format!("{}, tier {tier}", small(place));
-                    @if chart { (figure_of(run, &rows, &ops, &place, ids)?) }
-                    (table(&ranked(&rows), &rows, &ops, &place).folded(ids))
+                    @let in_title = format!("{}, tier {tier}", small(place));
+                    @if chart { (figure_of(run, &rows, &ops, &in_title, ids)?) }
+                    (folded(table(&ranked(&rows), &rows, place), ids))
                 });
             }
         }
@@ -119,7 +119,7 @@ fn figure_of(
             let (series, name) = series_of(row);
             Bar { series: series.unwrap_or(0) as u8, name, length: length(row) }
         };
-        BarRow { name: marked(title), bars: own.map(bar).collect() }
+        BarRow { name: marked(title, rows), bars: own.map(bar).collect() }
     };
     let bars = Bars {
         words: ChartText {
@@ -140,6 +140,11 @@ fn figure_of(
             figcaption { (interval(run.report, rounds)) " Further to the right is better. " (MARK) }
         }
     })
+}
+
+fn marked(title: &str, rows: &[&Row]) -> String {
+    let own = rows.iter().find(|row| row.shown_title() == title);
+    own.map_or_else(|| title.to_owned(), |row| row.marked_title())
 }
 
 /// One round ranks nothing, though its bars are sorted.
@@ -175,40 +180,20 @@ pub(super) fn length(row: &Row) -> BarLength {
                 median: rate.median,
                 low: rate.low,
                 high: rate.high,
-                fault: fault(row),
+                fault: row.fault_counts(),
             }
         }
     }
 }
 
-fn table(ranked: &[String], rows: &[&Row], ops: &[String], place: &str) -> HtmlTable {
-    let caption = format!("{} a second and latency in microseconds, {place}", noun(ops));
-    let columns = [
-        "store",
-        "operation",
-        "workers",
-        "a second",
-        "p50",
-        "p99",
-        "p99.9",
-        "errors, misses, lost",
-    ];
-    let mut table = HtmlTable::new(caption, &columns);
-    for title in ranked {
-        for row in rows.iter().filter(|row| row.shown_title() == *title) {
-            let mut cells = vec![text(marked(title)), text(&row.op), right(row.workers)];
-            if row.failed.is_some() {
-                cells.push(TableCell::Bad("failed".to_owned()));
-                cells.extend((0..3).map(|_| TableCell::Empty));
-            } else {
-                cells.push(right(count(row.ops_per_second.median)));
-                cells.extend(percentiles(row.latency_us, row.operations));
-            }
-            cells.push(fault(row).map_or_else(|| right("0"), TableCell::Bad));
-            table.row(cells);
-        }
-    }
-    table
+/// The rows in the order of the chart.
+fn table(ranked: &[String], rows: &[&Row], place: &str) -> ResultTable {
+    let of_title = |title: &String| {
+        let title = title.clone();
+        rows.iter().copied().filter(move |row| row.shown_title() == title)
+    };
+    let rows: Vec<&Row> = ranked.iter().flat_map(of_title).collect();
+    throughput::table(&rows, place, None)
 }
 
 #[cfg(test)]

@@ -5,14 +5,15 @@ use maud::{Markup, html};
 use sessile_bench::recommend::{
     RankedStore, Recommendation, RuleEffect, SiteKind, handlers_without_row, recommend, site_kinds,
 };
+use sessile_bench::report::number::{bytes, count, figure};
+use sessile_bench::report::table::{TableCell, bad, right, right_or_empty, text};
 use sessile_core::Durability;
 use sessile_stores::registry::STORES;
 
 use super::prose;
 use crate::ids::ElementIds;
-use crate::number::{bytes, count, figure};
 use crate::runs::PageReports;
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::table::{HtmlCell, HtmlTable};
 
 /// Ranked stores that are shown of each kind of site.
 const SHOWN: usize = 3;
@@ -125,32 +126,30 @@ fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &Elem
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
         let name = html! { (kind.name) span.aside { (kind.description) } };
-        let mut cells = vec![TableCell::Rich(name)];
+        let mut cells = vec![HtmlCell::Rich(name)];
         match answer.best() {
-            None => cells.extend([
-                TableCell::Bad(if answer.question.is_some() {
-                    "nothing fits".to_owned()
-                } else {
-                    format!("not measured in tier {}", answer.site.durability.name())
-                }),
-                TableCell::Empty,
-                TableCell::Empty,
-                TableCell::Empty,
-            ]),
-            Some(best) => cells.extend([
-                TableCell::Rich(html! {
-                    strong.use { (answer.recommended.as_deref().unwrap_or_default()) }
-                }),
-                best.ops_per_second.map_or(text("not measured"), |rate| right(count(rate))),
-                best.p99_us.map_or(TableCell::Empty, |us| right(figure(us))),
-                right(space(best)),
-            ]),
+            None => cells.push(HtmlCell::from(bad(if answer.question.is_some() {
+                "nothing fits".to_owned()
+            } else {
+                format!("not measured in tier {}", answer.site.durability.name())
+            }))),
+            Some(_) => cells.push(HtmlCell::Rich(html! {
+                strong.use { (answer.recommended.as_deref().unwrap_or_default()) }
+            })),
         }
+        let best = answer.best();
+        cells.push(best.map_or(TableCell::Empty, |best| rate(best)).into());
+        cells.push(right_or_empty(best.and_then(|best| best.p99_us).map(figure)).into());
+        cells.push(right_or_empty(best.map(space)).into());
         let next: Vec<String> = answer.next().map(RankedStore::title).collect();
-        cells.push(text(next.join(", ")));
+        cells.push(text(next.join(", ")).into());
         table.row(cells);
     }
     table.draw(ids)
+}
+
+fn rate(ranked: &RankedStore) -> TableCell {
+    ranked.ops_per_second.map_or(text("not measured"), |rate| right(count(rate)))
 }
 
 /// Sessions on a server's disk were weighed by the server's memory only.
@@ -178,8 +177,7 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
                 }
             }
         };
-        let rate = ranked.ops_per_second.map_or(text("not measured"), |rate| right(count(rate)));
-        table.row(vec![text(ranked.title()), rate, TableCell::Rich(rules)]);
+        table.row(vec![text(ranked.title()).into(), rate(ranked).into(), HtmlCell::Rich(rules)]);
     }
     html! {
         details {

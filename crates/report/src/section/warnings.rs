@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 use sessile_bench::Report;
 use sessile_bench::report::Row;
+use sessile_bench::report::number::with_noun;
+use sessile_bench::report::table::{bad, right, text};
 
 use super::prose;
 use crate::ids::ElementIds;
-use crate::number::with_noun;
-use crate::runs::{PageReports, fault};
-use crate::table::{HtmlTable, TableCell, right, text};
+use crate::runs::PageReports;
+use crate::table::{HtmlCell, HtmlTable};
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let warnings = warnings(runs);
@@ -65,27 +66,31 @@ fn warnings<'a>(runs: &PageReports<'a>) -> Vec<(&'a str, Vec<String>)> {
 
 fn failed<'a>(runs: &PageReports<'a>) -> HtmlTable {
     let of_report = |report: &'a Report| report.bad_rows().map(move |row| (report, row));
-    let bad: Vec<(&Report, &Row)> = runs.reports.iter().flat_map(of_report).collect();
+    let bad_rows: Vec<(&Report, &Row)> = runs.reports.iter().flat_map(of_report).collect();
     let caption = format!(
         "{} in which something went wrong; a failure is a result, and stands in its place below \
          too",
-        with_noun(bad.len(), "row")
+        with_noun(bad_rows.len(), "row")
     );
-    let several =
-        bad.windows(2).any(|pair| matches!(pair, [(_, a), (_, b)] if a.durability != b.durability));
+    let several = bad_rows
+        .windows(2)
+        .any(|pair| matches!(pair, [(_, a), (_, b)] if a.durability != b.durability));
     let tier: &[&str] = if several { &["tier"] } else { &[] };
     let columns =
         [&["store", "experiment"], tier, &["operation", "workers", "what", "why"]].concat();
     let mut table = HtmlTable::new(caption, &columns).wordy();
-    for (report, row) in bad {
-        let what =
-            if row.failed.is_some() { "failed".to_owned() } else { fault(row).unwrap_or_default() };
+    for (report, row) in bad_rows {
+        let what = if row.failed.is_some() {
+            "failed".to_owned()
+        } else {
+            row.fault_counts().unwrap_or_default()
+        };
         let why =
             row.failed.as_deref().or(row.first_error.as_deref()).unwrap_or("no error was reported");
         let mut cells = vec![text(row.title()), text(report.title_of(row))];
         cells.extend(several.then(|| text(&row.durability)));
-        cells.extend([text(&row.op), right(row.workers), TableCell::Bad(what), text(why)]);
-        table.row(cells);
+        cells.extend([text(&row.op), right(row.workers), bad(what), text(why)]);
+        table.row(cells.into_iter().map(HtmlCell::from).collect());
     }
     table
 }

@@ -1,7 +1,7 @@
 //! Numbers for readers: as many digits as a measurement is worth, readable by spreadsheets.
 
 /// A whole number with commas between groups of three digits.
-pub(crate) fn count(value: f64) -> String {
+pub fn count(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
@@ -14,7 +14,7 @@ pub(crate) fn count(value: f64) -> String {
 }
 
 /// Three significant digits, or all digits before the point.
-pub(crate) fn figure(value: f64) -> String {
+pub fn figure(value: f64) -> String {
     match value {
         v if v >= 99.95 => count(v),
         v if v >= 9.995 => format!("{v:.1}"),
@@ -23,7 +23,7 @@ pub(crate) fn figure(value: f64) -> String {
 }
 
 /// A round number of an axis: 20k, 1M, 0.5.
-pub(crate) fn tick(value: f64) -> String {
+pub fn tick(value: f64) -> String {
     let (value, suffix) = match value {
         v if v >= 1e9 => (v / 1e9, "G"),
         v if v >= 1e6 => (v / 1e6, "M"),
@@ -35,14 +35,14 @@ pub(crate) fn tick(value: f64) -> String {
 }
 
 /// A chosen number: short if that is exact, otherwise with all digits.
-pub(crate) fn exact(value: f64) -> String {
+pub fn exact(value: f64) -> String {
     let units = [1e9, 1e6, 1e3];
     let unit = units.into_iter().find(|unit| value >= *unit).unwrap_or(1.0);
     if (value * 100.0) % unit == 0.0 { tick(value) } else { count(value) }
 }
 
 /// A number in a narrow label: 12.3k.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     match value {
         v if v >= 999_500.0 => format!("{}M", figure(v / 1e6)),
         v if v >= 9_999.5 => format!("{}k", figure(v / 1e3)),
@@ -55,7 +55,7 @@ fn figure_or_whole(value: f64) -> String {
 }
 
 /// Microseconds, in the unit with the shortest text.
-pub(crate) fn time(us: f64) -> String {
+pub fn time(us: f64) -> String {
     match us {
         us if us < 1e3 => format!("{} \u{b5}s", tick(us)),
         us if us < 1e6 => format!("{} ms", tick(us / 1e3)),
@@ -64,7 +64,7 @@ pub(crate) fn time(us: f64) -> String {
 }
 
 /// Bytes in binary units.
-pub(crate) fn bytes(value: f64) -> String {
+pub fn bytes(value: f64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.iter().find(|(_, unit)| value >= *unit as f64) {
         Some((name, unit)) => format!("{} {name}", tick(value / *unit as f64)),
@@ -73,7 +73,7 @@ pub(crate) fn bytes(value: f64) -> String {
 }
 
 /// A number with its noun in singular or plural.
-pub(crate) fn with_noun(number: usize, what: &str) -> String {
+pub fn with_noun(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {what}{plural}", count(number as f64))
 }
