@@ -17,7 +17,9 @@ use sessile_bench::report::number::short;
 
 /// All in pixels.
 const WIDTH: i32 = 760;
-const NAMES: i32 = 166;
+const NAMES_MIN: i32 = 166;
+/// Of a character of a name, at most on average.
+const CHARACTER: f64 = 7.5;
 const SERIES: i32 = 98;
 const RIGHT: i32 = 92;
 const TOP: i32 = 30;
@@ -70,13 +72,20 @@ impl Bars {
         drawn(ids, &self.words, size, |canvas| self.paint(canvas, &axis, height))
     }
 
+    fn names_width(&self) -> i32 {
+        let longest = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+        NAMES_MIN.max((longest as f64 * CHARACTER) as i32)
+    }
+
     fn paint(&self, canvas: &Canvas<'_>, axis: &Axis, height: i32) -> Result<(), DrawError> {
+        let names = self.names_width();
+        let left = names + SERIES;
         let mut chart = ChartBuilder::on(canvas)
             .margin_top(TOP)
             .margin_right(RIGHT)
             .margin_left(0)
             .margin_bottom(0)
-            .y_label_area_size(NAMES + SERIES)
+            .y_label_area_size(left)
             .x_label_area_size(BOTTOM)
             .build_cartesian_2d(axis.clone(), 0.0..f64::from(height))?;
         chart
@@ -91,11 +100,13 @@ impl Bars {
             .x_desc(axis.title_with_lines())
             .draw()?;
         let x_of = |value: f64| chart.backend_coord(&(axis.position(value), 0.0)).0;
-        let left = NAMES + SERIES;
-        write(canvas, &self.series, 12.0, Ink::Quiet, TextAnchor::Before, (left - 8, TOP - 14))?;
+        if self.rows.iter().flat_map(|row| &row.bars).any(|bar| !bar.name.is_empty()) {
+            let place = (left - 8, TOP - 14);
+            write(canvas, &self.series, 12.0, Ink::Quiet, TextAnchor::Before, place)?;
+        }
         let mut y = TOP + GAP / 2;
         for row in &self.rows {
-            write(canvas, &row.name, 13.0, Ink::Text, TextAnchor::Before, (NAMES, y + STEP / 2))?;
+            write(canvas, &row.name, 13.0, Ink::Text, TextAnchor::Before, (names, y + STEP / 2))?;
             for bar in &row.bars {
                 let middle = y + STEP / 2;
                 write(canvas, &bar.name, 12.0, Ink::Quiet, TextAnchor::Before, (left - 8, middle))?;
