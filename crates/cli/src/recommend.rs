@@ -53,6 +53,7 @@ fn site(given: &RecommendArguments, installed: Vec<String>) -> Result<Site, Comm
         payload_bytes: given.payload.unwrap_or(default.payload_bytes),
         durability: given.durability,
         installed,
+        servers: default.servers,
     })
 }
 

@@ -173,6 +173,7 @@ pub(super) fn candidates(site: &Site, results: &[Report]) -> (Vec<Candidate>, Op
         })
     });
     let mut candidates: Vec<Candidate> = practices.chain(stores).collect();
+    candidates.retain(|candidate| site.can_have(candidate.capabilities.server));
     let question = choose(site, results, &candidates);
     for candidate in &mut candidates {
         candidate.measured = measured(candidate, results, question.as_ref(), site);

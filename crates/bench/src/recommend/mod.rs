@@ -99,11 +99,45 @@ impl Recommendation {
         self.ranking.first().filter(|_| self.recommended.is_some())
     }
 
+    /// The excluded stores by the first rule that excludes them.
+    pub fn excluded(&self) -> Vec<(&'static str, String)> {
+        let mut by_rule: Vec<(&'static str, String)> = Vec::new();
+        for ranked in &self.ranking {
+            let Some(fired) = ranked.fired(RuleEffect::Excludes).next() else { continue };
+            match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
+                Some((_, stores)) => *stores = format!("{stores}, {}", ranked.title()),
+                None => by_rule.push((fired.rule, ranked.title())),
+            }
+        }
+        by_rule
+    }
+
     /// The two after the best and its ties.
     pub fn next(&self) -> impl Iterator<Item = &RankedStore> {
         let others = self.ranking.iter().skip(1).filter(|it| !it.excluded && !it.tied);
         others.take(if self.recommended.is_some() { 2 } else { 0 })
     }
+}
+
+/// Warnings, then notes, each once, with the kinds of sites that it is about; none if about all.
+pub fn shared_notes(answers: &[(SiteKind, Recommendation)]) -> Vec<(String, Vec<&'static str>)> {
+    let mut notes: Vec<(String, Vec<&'static str>)> = Vec::new();
+    let of_effect = |of: fn(&Recommendation) -> &Vec<String>, sign: &str| {
+        let texts = |(kind, answer): &(SiteKind, Recommendation)| {
+            let text = |text: &String| (format!("{sign}: {text}"), kind.name);
+            of(answer).iter().map(text).collect::<Vec<(String, &'static str)>>()
+        };
+        answers.iter().flat_map(texts).collect::<Vec<(String, &'static str)>>()
+    };
+    let warnings = of_effect(|answer| &answer.warnings, "warning");
+    for (note, kind) in warnings.into_iter().chain(of_effect(|answer| &answer.notes, "note")) {
+        match notes.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, of)) => of.push(kind),
+            None => notes.push((note, vec![kind])),
+        }
+    }
+    notes.iter_mut().filter(|(_, of)| of.len() == answers.len()).for_each(|(_, of)| of.clear());
+    notes
 }
 
 /// Ranks all stores for a site, by results or, without them, by capabilities. Sites that a restart

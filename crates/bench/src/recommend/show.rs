@@ -5,7 +5,7 @@ use std::fmt;
 use super::shown_url::placeholders;
 use super::{
     FiredRule, RankedStore, Recommendation, RuleEffect, Site, SiteKind, SpaceBasis, StorageMedium,
-    recommend,
+    recommend, shared_notes,
 };
 use crate::report::Report;
 use crate::report::number::{count, figure};
@@ -148,51 +148,27 @@ fn rule_text(fired: &FiredRule) -> String {
 
 /// The table of site kinds: the best stores, and the rules that excluded the others.
 pub fn table(site_kinds: &[SiteKind], results: &[Report]) -> String {
+    let answer = |kind: &SiteKind| (kind.clone(), recommend(&kind.site, results));
+    let answers: Vec<(SiteKind, Recommendation)> = site_kinds.iter().map(answer).collect();
     let mut table = ResultTable::new("", ["kind of site", "recommended", "then", "excluded by"]);
     let mut words = String::new();
-    let mut notes: Vec<((&str, String), Vec<&str>)> = Vec::new();
-    for kind in site_kinds {
-        let recommendation = recommend(&kind.site, results);
-        let next: Vec<String> = recommendation.next().map(RankedStore::title).collect();
+    for (kind, answer) in &answers {
+        let next: Vec<String> = answer.next().map(RankedStore::title).collect();
+        let excluded = answer.excluded().into_iter();
+        let excluded = excluded.map(|(rule, stores)| format!("{rule}: {stores}"));
         table.row([
             text(kind.name),
-            text(recommendation.recommended.as_deref().unwrap_or("-")),
+            text(answer.recommended.as_deref().unwrap_or("-")),
             text(if next.is_empty() { "-".to_owned() } else { next.join(", ") }),
-            text(exclusions(&recommendation).join("; ")),
+            text(excluded.collect::<Vec<String>>().join("; ")),
         ]);
-        words.push_str(&format!(
-            "\n{}: {}\n  {}\n",
-            kind.name, kind.description, recommendation.site
-        ));
-        let warnings = recommendation.warnings.into_iter().map(|warning| ("warning", warning));
-        for note in warnings.chain(recommendation.notes.into_iter().map(|note| ("note", note))) {
-            match notes.iter_mut().find(|(known, _)| *known == note) {
-                Some((_, of)) => of.push(kind.name),
-                None => notes.push((note, vec![kind.name])),
-            }
-        }
+        words.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.description, answer.site));
     }
     words.push('\n');
-    notes.sort_by_key(|((sign, _), _)| *sign != "warning");
-    for ((sign, note), of) in notes {
-        let of = if of.len() == site_kinds.len() {
-            String::new()
-        } else {
-            format!("{}: ", of.join(", "))
-        };
+    for (note, of) in shared_notes(&answers) {
+        let (sign, note) = note.split_once(": ").unwrap_or_default();
+        let of = if of.is_empty() { String::new() } else { format!("{}: ", of.join(", ")) };
         words.push_str(&format!("{sign}: {of}{note}\n"));
     }
-    format!("{table}\n{words}")
-}
-
-fn exclusions(recommendation: &Recommendation) -> Vec<String> {
-    let mut by_rule: Vec<(&'static str, Vec<String>)> = Vec::new();
-    for ranked in &recommendation.ranking {
-        let Some(fired) = ranked.fired(RuleEffect::Excludes).next() else { continue };
-        match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
-            Some((_, titles)) => titles.push(ranked.title()),
-            None => by_rule.push((fired.rule, vec![ranked.title()])),
-        }
-    }
-    by_rule.into_iter().map(|(rule, titles)| format!("{rule}: {}", titles.join(", "))).collect()
+    format!("{table}{words}")
 }

@@ -27,6 +27,8 @@ pub struct Site {
     pub durability: Durability,
     /// Installed servers, named as in capabilities.
     pub installed: Vec<String>,
+    /// Servers that the application can have; stores on others are not named. Empty: any.
+    pub servers: Vec<String>,
 }
 
 fn by_name<S: serde::Serializer>(
@@ -58,11 +60,20 @@ impl Default for Site {
             payload_bytes: crate::defaults::PAYLOAD_BYTES as u64,
             durability: Durability::None,
             installed: Vec::new(),
+            servers: Vec::new(),
         }
     }
 }
 
+/// Those of Shopware and Magento, which know no other database.
+const SERVERS_OF_SHOPS: [&str; 3] = ["mariadbd", "redis-server", "memcached"];
+
 impl Site {
+    pub(super) fn can_have(&self, server: Option<&str>) -> bool {
+        let is_known = |server: &str| self.servers.iter().any(|it| it == server);
+        self.servers.is_empty() || server.is_none_or(is_known)
+    }
+
     /// Locked requests to the store, a second, at the busiest time.
     pub(super) fn cycles_per_second(&self) -> f64 {
         self.requests_per_second * self.cycles_per_request
@@ -87,6 +98,7 @@ impl Site {
 pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind> {
     let base = Site { installed: installed.to_vec(), durability, ..Site::default() };
     let may_lose = Site { restart_may_log_out: true, ..base.clone() };
+    let shop = Site { servers: SERVERS_OF_SHOPS.map(str::to_owned).to_vec(), ..base };
     let kind = |name, description, site| SiteKind { name, description, site };
     let busy = |base: &Site, sessions, requests_per_second, cycles_per_request| Site {
         sessions,
@@ -110,18 +122,18 @@ pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind>
             "Shopware",
             "one web server; a page asks for parts of itself; neither a restart nor a power cut \
              may empty carts",
-            busy(&base, 20_000, 50.0, 2.0),
+            busy(&shop, 20_000, 50.0, 2.0),
         ),
         kind(
             "Magento on one host",
             "a page asks for the parts of its visitor; neither a restart nor a power cut may empty \
              carts",
-            busy(&base, 100_000, 100.0, 3.0),
+            busy(&shop, 100_000, 100.0, 3.0),
         ),
         kind(
             "Magento on three hosts",
             "the same, and any of three web servers may get the next request",
-            Site { web_servers: 3, ..busy(&base, 300_000, 300.0, 3.0) },
+            Site { web_servers: 3, ..busy(&shop, 300_000, 300.0, 3.0) },
         ),
         kind(
             "API",

@@ -85,7 +85,7 @@ fn what_was_refused_excludes_a_store_for_sessions_that_are_no_smaller_and_says_w
     assert_eq!(best(&recommendation), "redis", "it would have been memcached: {recommendation}");
     assert_eq!(best(&recommend(&site(1_500), &[none(), results(memcached())])), "memcached");
     let said = why(&recommendation, "memcached", RULE).unwrap();
-    let words = "a session of 1 048 576 bytes was refused by a limit of 1 047 895 bytes: start \
+    let words = "a session of 1,048,576 bytes was refused by a limit of 1,047,895 bytes: start \
                  memcached with a larger -I";
     assert!(said.starts_with(words), "{said}");
     // Of smaller sessions the limit decides that was named, not the next size that was tried.
@@ -100,12 +100,12 @@ fn a_refusal_that_names_no_limit_counts_from_its_own_size_on() {
         assert_eq!(told(store, 4 * MIB - 1, rows()), None, "{store}");
         let said = told(store, 4 * MIB, rows()).unwrap();
         assert!(
-            said.starts_with("a session of 4 194 304 bytes was refused: ") && !said.contains("-I"),
+            said.starts_with("a session of 4,194,304 bytes was refused: ") && !said.contains("-I"),
             "{said}"
         );
         assert_eq!(said.contains("raise what postgres takes"), store == "postgres", "{said}");
         assert!(
-            told(store, 9 * MIB, rows()).unwrap().contains("4 194 304"),
+            told(store, 9 * MIB, rows()).unwrap().contains("4,194,304"),
             "the smallest one is told"
         );
     }
@@ -138,7 +138,7 @@ fn what_was_lost_is_worse_than_what_was_refused_and_no_other_row_makes_up_for_it
         for rows in [vec![lost(true), other.clone()], vec![other.clone(), lost(true)]] {
             let said = told("redis", 4 * MIB, rows).unwrap();
             assert!(
-                said.starts_with("of 2 097 152 bytes")
+                said.starts_with("of 2,097,152 bytes")
                     && said.contains("lost silently, which is worse"),
                 "{said}"
             );
@@ -190,7 +190,7 @@ fn without_results_a_server_is_taken_for_one_with_its_defaults() {
     assert_eq!(excluded(MIB - 1_024), Vec::<String>::new());
     assert_eq!(excluded(MIB - 1_023), ["php-memcached", "memcached"]);
     let said = why(&recommend(&site(2_000_000), &[]), "memcached", RULE).unwrap();
-    assert!(said.contains("at most 1 047 552 bytes: start memcached with a larger -I"), "{said}");
+    assert!(said.contains("at most 1,047,552 bytes: start memcached with a larger -I"), "{said}");
     let never = why(&recommend(&site(2 << 30), &[]), "memcached", RULE).unwrap();
     assert!(never.starts_with("it takes sessions of at most") && !never.contains("-I"), "{never}");
 }

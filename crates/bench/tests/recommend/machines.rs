@@ -30,7 +30,7 @@ fn results_of_several_machines_are_a_warning_whatever_they_measured() {
         let warned = |reports: &[Report]| recommend(&all_installed(), reports).warnings;
         let with_speed = warned(&[results(usual()), same(), other()]);
         let [warning] = with_speed.as_slice() else { panic!("{pointer}: {with_speed:?}") };
-        let first = "x with 2 processors, 17 179 869 184 bytes of memory and ext4";
+        let first = "x with 2 processors, 17,179,869,184 bytes of memory and ext4";
         assert!(
             warning.starts_with(&format!("the results are of 2 machines, {first} (results: 2); ")),
             "{warning}"

@@ -115,3 +115,18 @@ fn what_the_measured_servers_sync_and_cache_stands_beside_the_verdict() {
     assert!(recommendation.notes.iter().any(|note| note == told), "{:?}", recommendation.notes);
     assert_eq!(best(&recommendation), "sessile#disk");
 }
+
+/// PostgreSQL was named for Magento, which does not run on it.
+#[test]
+fn a_store_on_a_server_that_the_application_cannot_have_is_not_named() {
+    let kinds = sessile_bench::recommend::site_kinds(&all_installed().installed, Durability::None);
+    let named = |kind: &str, server: &str| {
+        let kind = kinds.iter().find(|it| it.name == kind).unwrap();
+        let ranking = recommend(&kind.site, &[results(usual())]).ranking;
+        ranking.iter().any(|ranked| ranked.title().contains(server))
+    };
+    for shop in ["Shopware", "Magento on one host", "Magento on three hosts"] {
+        assert!(!named(shop, "postgres") && named(shop, "mysql") && named(shop, "files"), "{shop}");
+    }
+    assert!(named("Drupal or TYPO3", "postgres"));
+}

@@ -66,7 +66,7 @@ fn a_store_whose_server_was_told_to_take_more_stays_and_says_what_it_must_be_tol
     for payload_bytes in [LIMIT + 1, 2_000_000, LIMIT_8M] {
         let said = excluded_or_raised("memcached", payload_bytes, rows());
         assert!(
-            is_raised(&said, words) && is_raised(&said, "with its defaults 1 047 552 at most"),
+            is_raised(&said, words) && is_raised(&said, "with its defaults 1,047,552 at most"),
             "{said:?}"
         );
     }
@@ -125,7 +125,7 @@ fn what_the_users_own_server_takes_counts_for_its_store_whatever_its_label_is() 
             2 * MIB,
             vec![stock(), own(cycled("memcached", 2 * MIB), label)],
         );
-        assert!(is_raised(&said, "which takes 2 097 152 bytes"), "{said:?}");
+        assert!(is_raised(&said, "which takes 2,097,152 bytes"), "{said:?}");
     }
     let small = vec![own(stored("memcached", MIB / 2), "mine")];
     assert_eq!(
@@ -136,7 +136,7 @@ fn what_the_users_own_server_takes_counts_for_its_store_whatever_its_label_is() 
     let refusal = own(refused("memcached", 2 * MIB, Some(LIMIT)), "mine");
     let said = told("memcached", 2 * MIB, vec![stock(), refusal.clone()]).unwrap();
     assert!(said.starts_with(
-        "a session of 2 097 152 bytes was refused by the server that was measured by its URL"
+        "a session of 2,097,152 bytes was refused by the server that was measured by its URL"
     ));
     let said = excluded_or_raised(
         "memcached",
@@ -195,7 +195,7 @@ fn the_packets_of_a_database_with_its_defaults_bound_a_session() {
     let [excluded, to_raise] = excluded_or_raised("mysql", stock + 1, vec![]);
     let said = excluded.unwrap();
     let words =
-        "at most 16 776 192 bytes (MySQL: 64 MiB): start mariadbd with a larger max_allowed_packet";
+        "at most 16,776,192 bytes (MySQL: 64 MiB): start mariadbd with a larger max_allowed_packet";
     assert!(said.contains(words) && said.contains("--sessions 10 --payload 16776193"), "{said}");
     assert_eq!(to_raise, None);
     let said = told("mysql", 64 * MIB + 1, vec![]).unwrap();

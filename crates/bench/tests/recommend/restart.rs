@@ -62,7 +62,7 @@ fn what_a_kill_cost_within_the_tier_is_told_and_speaks_against_nobody() {
     let recommendation = recommend(&all_installed(), &all);
     let told = |store: &str| why(&recommendation, store, "lost-within-tier");
     let said = told("postgres").unwrap();
-    assert!(said.contains("5 times") && said.contains("13 894 acknowledged updates"), "{said}");
+    assert!(said.contains("5 times") && said.contains("13,894 acknowledged updates"), "{said}");
     assert!(said.contains("2 sessions that tier 1s does not promise"), "{said}");
     assert_eq!(told("mysql"), None, "a worker's death: {recommendation}");
     let without = recommend(&all_installed(), &with(Durability::Second, vec![]));

@@ -69,14 +69,13 @@ pub fn results(rows: Vec<Value>) -> Report {
 /// A result in which one thing is different: where that is, and what it is.
 pub fn made(rows: Vec<Value>, pointer: &str, value: Value) -> Report {
     let mut report = json!({
-        "schema": 1, "command": "sessile bench \
-                                 cycle", "seed": 1, "results": rows, "left_out": [], "warnings": [],
+        "schema": 1, "command": "sessile bench cycle", "seed": 1,
+        "results": rows, "left_out": [], "warnings": [],
         "environment": { "cpu": "x", "cores": 2, "memory_bytes": 16_u64 << 30, "kernel": "Linux",
             "system": "x",
             "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {} },
-        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0,
-            "confidence": 0.9,
-            "rate": null },
+        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440,
+            "processors_awake": false, "confidence": 0.9, "rate": null },
     });
     if !pointer.is_empty() {
         *report.pointer_mut(pointer).unwrap() = value;

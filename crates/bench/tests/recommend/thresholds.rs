@@ -20,7 +20,7 @@ fn swept(sessions: u64, p90_us: f64) -> Value {
 /// With 100,000 sessions a sweep counted against a store, however few had been measured and however
 /// short it was.
 #[test]
-fn a_sweep_that_is_felt_speaks_against_a_store_from_the_number_of_sessions_on_that_was_measured() {
+fn a_sweep_that_is_felt_is_told_from_the_number_of_sessions_on_that_was_measured() {
     let felt = |sessions: u64, sweeps: Vec<Value>| {
         let site = Site { sessions, ..all_installed() };
         why(&recommend(&site, &[results(usual()), results(sweeps)]), "sqlite", "sweeps-are-felt")
@@ -33,7 +33,7 @@ fn a_sweep_that_is_felt_speaks_against_a_store_from_the_number_of_sessions_on_th
     );
     for sweeps in [vec![few.clone(), many.clone()], vec![many.clone(), few.clone()]] {
         let said = felt(50_000, sweeps).unwrap();
-        assert!(said.contains("with 50 000 sessions") && said.contains("2000 ms"), "{said}");
+        assert!(said.contains("with 50,000 sessions") && said.contains("2000 ms"), "{said}");
     }
     assert_eq!(felt(10_000_000, vec![few.clone()]), None, "what was not measured is not told");
     let short = |sessions| {
@@ -44,11 +44,11 @@ fn a_sweep_that_is_felt_speaks_against_a_store_from_the_number_of_sessions_on_th
     let said = short(4_000).unwrap();
     assert_eq!(short(4_001), None, "a sweep of a shop was called short by one of a blog");
     assert!(
-        said.contains("with 1 000 sessions") && said.contains("4.0 ms"),
+        said.contains("with 1,000 sessions") && said.contains("4.0 ms"),
         "it is told all the same: {said}"
     );
     let said = felt(10_000_000, vec![swept(550_000, 3e6), many]).unwrap();
-    assert!(said.contains("with 550 000 sessions") && said.contains("3000 ms"), "{said}");
+    assert!(said.contains("with 550,000 sessions") && said.contains("3000 ms"), "{said}");
 }
 
 /// A run at so many requests a second of each of eight workers, in which `sqlite` did so many of
@@ -256,4 +256,14 @@ fn what_is_a_judgement_stands_in_the_document_with_its_reason() {
     let names: std::collections::BTreeSet<&str> =
         THRESHOLDS.iter().map(|threshold| threshold.name).collect();
     assert_eq!(names.len(), THRESHOLDS.len());
+}
+
+/// It was an objection, and a store that can be swept from cron came after all others.
+#[test]
+fn sweeps_that_are_felt_are_told_and_do_not_count_against_a_store() {
+    let site = Site { sessions: 50_000, ..all_installed() };
+    let recommendation = recommend(&site, &[results(usual()), results(vec![swept(50_000, 2e6)])]);
+    let of_effect = |effect| rules(named(&recommendation, "sqlite"), effect);
+    assert!(of_effect(RuleEffect::Note).contains(&"sweeps-are-felt"), "{recommendation}");
+    assert!(!of_effect(RuleEffect::Against).contains(&"sweeps-are-felt"), "{recommendation}");
 }

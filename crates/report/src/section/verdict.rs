@@ -3,7 +3,8 @@
 
 use maud::{Markup, html};
 use sessile_bench::recommend::{
-    RankedStore, Recommendation, RuleEffect, SiteKind, handlers_without_row, recommend, site_kinds,
+    RankedStore, Recommendation, RuleEffect, SiteKind, handlers_without_row, recommend,
+    shared_notes, site_kinds,
 };
 use sessile_bench::report::number::{bytes, count, figure};
 use sessile_bench::report::table::{TableCell, bad, right, right_or_empty, text};
@@ -138,7 +139,7 @@ fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &Elem
             })),
         }
         let best = answer.best();
-        cells.push(best.map_or(TableCell::Empty, |best| rate(best)).into());
+        cells.push(best.map_or(TableCell::Empty, rate).into());
         cells.push(right_or_empty(best.and_then(|best| best.p99_us).map(figure)).into());
         cells.push(right_or_empty(best.map(space)).into());
         let next: Vec<String> = answer.next().map(RankedStore::title).collect();
@@ -188,28 +189,12 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
             p.conditions { "Judged as: " (answer.site.to_string()) "." }
             @if !table.is_empty() { (table.draw(ids)) }
             ul.rules {
-                @for (rule, stores) in excluded(answer) {
+                @for (rule, stores) in answer.excluded() {
                     li { span.rule.excludes { "excluded:" } " " (stores) " " code { (rule) } }
                 }
             }
         }
     }
-}
-
-/// The excluded stores by the first rule that excludes them; `sessile recommend` says why of each.
-fn excluded(answer: &Recommendation) -> Vec<(&str, String)> {
-    let mut by_rule: Vec<(&str, String)> = Vec::new();
-    for ranked in answer.ranking.iter().filter(|ranked| ranked.excluded) {
-        let excludes = |effect: RuleEffect| effect == RuleEffect::Excludes;
-        let Some(fired) = ranked.rules.iter().find(|fired| excludes(fired.effect)) else {
-            continue;
-        };
-        match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
-            Some((_, stores)) => *stores = format!("{stores}, {}", ranked.title()),
-            None => by_rule.push((fired.rule, ranked.title())),
-        }
-    }
-    by_rule
 }
 
 fn class(effect: RuleEffect) -> &'static str {
@@ -230,24 +215,15 @@ fn sign(effect: RuleEffect) -> &'static str {
     }
 }
 
-/// Distinct notes for the reader, warnings first.
 fn notes(answers: &[(SiteKind, Recommendation)]) -> Markup {
-    let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (kind, answer) in answers {
-        for note in answer.warnings.iter().chain(&answer.notes) {
-            match notes.iter_mut().find(|(known, _)| known == note) {
-                Some((_, of)) => of.push(kind.name),
-                None => notes.push((note, vec![kind.name])),
-            }
-        }
-    }
+    let notes = shared_notes(answers);
     html! {
         @if !notes.is_empty() {
             ul.notes {
                 @for (note, of) in &notes {
                     li {
-                        @if of.len() < answers.len() { strong { (of.join(", ")) ": " } }
-                        (prose(note))
+                        @if !of.is_empty() { strong { (of.join(", ")) ": " } }
+                        (prose(note.split_once(": ").map_or(note, |(_, note)| note)))
                     }
                 }
             }
