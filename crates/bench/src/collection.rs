@@ -124,7 +124,7 @@ mod tests {
             "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {}
         },
         "command": "sessile bench cycle", "seed": 7,
-        "settings": { "seconds": 1.0, "warm_up_seconds": 0.2, "ttl_seconds": 1440, "churn": 0,
+        "settings": { "seconds": 1.0, "warm_up_seconds": 0.2, "ttl_seconds": 1440,
             "confidence": 0.75 },
         "results": [], "left_out": [], "warnings": []
     }"#;

@@ -64,13 +64,10 @@ impl Deployment {
     }
 
     fn start_local(choice: &Choice) -> Result<Deployment, String> {
-        let extra =
-            if let ContenderSource::FixtureOn(.., extra) = choice.target { extra } else { &[] };
-        let extra = extra.iter().map(OsString::from).collect();
+        let extra = choice.server_arguments().iter().map(OsString::from).collect();
         let options = ServerOptions { durability: choice.tier(), measured: true, extra };
         match choice.target {
-            ContenderSource::Fixture(entry, fixture)
-            | ContenderSource::FixtureOn(entry, fixture, _) => {
+            ContenderSource::Fixture(entry, fixture, _) => {
                 let mut instance =
                     Instance::start(entry, fixture, &options).map_err(|error| error.to_string())?;
                 let dir = instance.dir().to_owned();
@@ -116,12 +113,8 @@ impl Deployment {
     }
 
     pub(crate) fn set_lock_ttl(&mut self, choice: &Choice, lock_ttl: Duration) {
-        let (ContenderSource::Fixture(entry, _) | ContenderSource::FixtureOn(entry, ..)) =
-            choice.target
-        else {
-            return;
-        };
-        if let ContenderSpec::Store { url, .. } = &mut self.what
+        if let ContenderSource::Fixture(entry, ..) = choice.target
+            && let ContenderSpec::Store { url, .. } = &mut self.what
             && entry.options.iter().any(|option| option.name == LOCK_TTL)
         {
             *url = with_option(url, LOCK_TTL, &lock_ttl.as_millis().to_string());

@@ -10,8 +10,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 use sessile_fixtures::{ServerKind, ServerOptions, file_system, mount_options, server_flags};
 
-use crate::experiments::rebuild;
-use crate::selection::{Choice, ContenderSource};
+use crate::selection::Choice;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
@@ -93,29 +92,9 @@ impl Environment {
 
 /// The private server of a contender, and its flags. Variants of a store may have others.
 fn flags(choice: &Choice) -> Option<(String, String)> {
-    let (name, server, extra): (_, _, &[&str]) = match choice.target {
-        ContenderSource::Fixture(entry, _) => {
-            let server = entry.capabilities.server?;
-            (server.to_owned(), server, &[])
-        }
-        ContenderSource::FixtureOn(entry, _, extra) => {
-            (choice.title(), entry.capabilities.server?, extra)
-        }
-        ContenderSource::Reference(reference) => {
-            (reference.server?.to_owned(), reference.server?, &[])
-        }
-        ContenderSource::Handler(handler) => {
-            let extra = rebuild::server_arguments(handler);
-            let server = handler.server?;
-            let name = if extra.is_empty() { server.to_owned() } else { choice.title() };
-            (name, server, extra)
-        }
-        ContenderSource::Keeper(keeper) => (keeper.server?.to_owned(), keeper.server?, &[]),
-        ContenderSource::Language(_) | ContenderSource::Url(..) | ContenderSource::Test(..) => {
-            return None;
-        }
-    };
-    let extra = extra.iter().map(OsString::from).collect();
+    let (server, arguments) = (choice.server()?, choice.server_arguments());
+    let name = if arguments.is_empty() { server.to_owned() } else { choice.title() };
+    let extra = arguments.iter().map(OsString::from).collect();
     let options = ServerOptions { durability: choice.tier(), measured: true, extra };
     Some((name, server_flags(ServerKind::by_name(server)?, &options)))
 }

@@ -13,7 +13,6 @@
 
 pub mod against;
 pub mod all;
-mod bound;
 mod collection;
 pub mod compare;
 pub mod contender;
@@ -37,6 +36,7 @@ mod payload_spread;
 pub mod perl;
 pub mod php;
 mod presets;
+mod private_places;
 mod progress;
 mod published;
 pub mod recommend;
@@ -54,15 +54,12 @@ mod store_contender;
 pub mod worker;
 mod workload;
 
-pub use bound::Bound;
 pub use collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 pub use interruption::INTERRUPTION;
 pub use options::{CycleOp, Experiment, Options, UsageError};
 pub use presets::describe_default;
 pub use report::Report;
-pub use run::{
-    DEBUG_OVERRIDE, RunError, check_bounds, run, run_against, run_choices, run_choices_against,
-};
+pub use run::{DEBUG_OVERRIDE, RunError, run, run_against, run_choices, run_choices_against};
 pub use selection::{Choice, ContenderSource};
 pub use workload::Workload;
 // Users of `--profile` read this file format.

@@ -85,7 +85,7 @@ const ROUTES: &[Fixture] = &[
 pub(crate) fn choices(durability: Durability) -> Vec<Choice> {
     let raised = RAISED.iter().filter_map(|raised| {
         let entry = registry::by_name(raised.store)?;
-        let target = ContenderSource::FixtureOn(entry, &raised.fixture, raised.arguments);
+        let target = ContenderSource::Fixture(entry, &raised.fixture, raised.arguments);
         Some(Choice { target, ..fixture_choice(entry, &raised.fixture, durability) })
     });
     let routes = route()

@@ -35,7 +35,7 @@ fn as_published(choice: Choice) -> Result<Choice, &'static str> {
         ContenderSource::Reference(reference) if !REFERENCES.contains(&reference.name) => {
             Err("the published measurement had no such row; leave --as-published out")
         }
-        ContenderSource::Fixture(entry, _) if DATABASES.contains(&entry.name) => Ok(Choice {
+        ContenderSource::Fixture(entry, ..) if DATABASES.contains(&entry.name) => Ok(Choice {
             variant: crate::selection::RECONNECT.to_owned(),
             reconnects: true,
             ..choice

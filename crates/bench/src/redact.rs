@@ -2,15 +2,10 @@
 
 use url::Url;
 
-use crate::options::Experiment;
-
 /// Replaces the host of a URL. Only servers over TCP have one.
 pub(crate) const SHOWN_HOST: &str = "://<host>";
 /// A word with so many letters and digits may be a session id.
 const ID_LETTERS: usize = 20;
-
-/// The flag whose value is a bound, not a path or URL: `files#shm:p99_us>5000`.
-const BOUNDS: &str = "--fail-if";
 
 /// A URL reduced to its scheme and kind of place.
 pub(crate) fn url(text: &str) -> String {
@@ -35,34 +30,10 @@ pub(crate) fn command(arguments: &[String]) -> String {
             Some((flag, value)) if flag.starts_with("--") => (format!("{flag}="), value),
             _ => (String::new(), argument.as_str()),
         };
-        let before = position
-            .checked_sub(1)
-            .and_then(|before| arguments.get(before))
-            .map_or("", String::as_str);
-        let of = if flag.is_empty() { before } else { flag.trim_end_matches('=') };
-        let value = if of == BOUNDS {
-            bound(value)
-        } else {
-            value.split(',').map(word).collect::<Vec<String>>().join(",")
-        };
+        let value = value.split(',').map(word).collect::<Vec<String>>().join(",");
         shown.push(format!("{flag}{value}"));
     }
     shown.join(" ")
-}
-
-/// A bound in shell quotes. A store part that is not a plain name is redacted.
-fn bound(text: &str) -> String {
-    let is_experiment = |word: &str| Experiment::from_name(word.trim()).is_some();
-    let (experiment, rest) = match text.split_once(':') {
-        Some((first, rest)) if is_experiment(first) => (format!("{first}:"), rest),
-        _ => (String::new(), text),
-    };
-    match rest.rsplit_once(':') {
-        Some((store, bound)) if store.contains(['/', ':', '@']) => {
-            format!("'{experiment}{}:{bound}'", word(store))
-        }
-        _ => format!("'{text}'"),
-    }
 }
 
 fn word(word: &str) -> String {
@@ -165,19 +136,6 @@ mod tests {
             "sessile bench cycle --stores files:<path>#mine,redis://<host> --json out.json \
              --markdown=y.md --seed 7"
         );
-    }
-
-    /// The example of the manual was recorded as `sessile:<path>`.
-    #[test]
-    fn a_bound_is_no_url_and_a_url_beside_it_or_in_it_keeps_no_password() {
-        let line = "sessile bench cycle --fail-if sessile:ops_per_second<1000 --stores \
-                    redis://ada:pw@shop.example:1/2 --fail-if=cycle:files#shm:p99_us>5000 \
-                    --fail-if ops:p99_us>7 --fail-if redis://ada:pw@shop.example:p99_us>5";
-        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let shown = "sessile bench cycle --fail-if 'sessile:ops_per_second<1000' --stores \
-                     redis://<host> --fail-if='cycle:files#shm:p99_us>5000' --fail-if \
-                     'ops:p99_us>7' --fail-if 'redis://<host>:p99_us>5'";
-        assert_eq!(command(&arguments), shown);
     }
 
     #[test]

@@ -9,7 +9,6 @@ use sessile_stores::Context;
 
 use crate::against;
 use crate::all::SeriesPosition;
-use crate::bound::{self, Bound};
 use crate::environment::{Environment, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::interruption::{self, INTERRUPTION};
@@ -166,19 +165,6 @@ pub(crate) fn resolve(
     Ok((settings, selection))
 }
 
-/// Before anything is started.
-pub fn check_bounds(
-    experiment: Experiment,
-    options: &Options,
-    bounds: &[Bound],
-) -> Result<(), UsageError> {
-    if bounds.is_empty() {
-        return Ok(());
-    }
-    let (_, selection) = resolve(experiment, options)?;
-    bound::check(bounds, &[bound::BoundScope::of(experiment, &selection)])
-}
-
 /// Runs an experiment on a test's contenders, also in a debug build.
 #[doc(hidden)]
 pub fn run_choices(
@@ -299,11 +285,11 @@ fn too_large(choice: &Choice, settings: &Settings) -> Result<Option<String>, Run
 /// Why a payload of this size is too large for a contender. Opens a store that the user named.
 fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunError> {
     let limit = match choice.target {
-        ContenderSource::Fixture(entry, _) => entry
+        ContenderSource::Fixture(entry, _, []) => entry
             .capabilities
             .value_bytes_max
             .min(oversize::default_limit_bytes(entry.capabilities.server)),
-        ContenderSource::FixtureOn(entry, ..) => entry.capabilities.value_bytes_max,
+        ContenderSource::Fixture(entry, ..) => entry.capabilities.value_bytes_max,
         // The server's limit, unless the row exists to exceed it.
         ContenderSource::Reference(reference) if !reference.loses_large => {
             oversize::default_limit_bytes(reference.server)

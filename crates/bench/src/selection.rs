@@ -7,6 +7,7 @@ use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
 use crate::experiment::Experiment;
 use crate::experiments::languages::Language;
+use crate::experiments::rebuild;
 use crate::naming;
 use crate::options::{Options, UsageError};
 use crate::oversize;
@@ -37,10 +38,8 @@ pub struct Choice {
 
 #[derive(Clone, Copy, Debug)]
 pub enum ContenderSource {
-    /// A private instance of a store.
-    Fixture(&'static StoreEntry, &'static Fixture),
-    /// A private instance whose server gets further arguments.
-    FixtureOn(&'static StoreEntry, &'static Fixture, &'static [&'static str]),
+    /// A private instance of a store, and further arguments of its server.
+    Fixture(&'static StoreEntry, &'static Fixture, &'static [&'static str]),
     /// An existing store.
     Url(&'static StoreEntry, &'static str),
     Reference(&'static Reference),
@@ -120,19 +119,47 @@ impl Choice {
         Durability::from_name(self.durability).unwrap_or(Durability::None)
     }
 
-    /// The tiers of a private instance, and its server; `None` for what the user has or a runtime
-    /// contains.
-    fn tiers(&self) -> Option<(&'static [Durability], Option<&'static str>)> {
+    /// The store; `None` for a row of another kind.
+    pub(crate) fn entry(&self) -> Option<&'static StoreEntry> {
         match self.target {
-            ContenderSource::Fixture(entry, fixture)
-            | ContenderSource::FixtureOn(entry, fixture, _) => {
+            ContenderSource::Fixture(entry, ..) | ContenderSource::Url(entry, _) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// The private server.
+    pub(crate) fn server(&self) -> Option<&'static str> {
+        match self.target {
+            ContenderSource::Fixture(entry, ..) => entry.capabilities.server,
+            ContenderSource::Reference(reference) => reference.server,
+            ContenderSource::Handler(handler) => handler.server,
+            ContenderSource::Keeper(keeper) => keeper.server,
+            ContenderSource::Language(_) | ContenderSource::Url(..) | ContenderSource::Test(..) => {
+                None
+            }
+        }
+    }
+
+    /// What the private server gets besides the usual.
+    pub(crate) fn server_arguments(&self) -> &'static [&'static str] {
+        match self.target {
+            ContenderSource::Fixture(_, _, arguments) => arguments,
+            ContenderSource::Handler(handler) => rebuild::server_arguments(handler),
+            _ => &[],
+        }
+    }
+
+    /// The tiers of a private instance; `None` for what the user has or a runtime contains.
+    fn tiers(&self) -> Option<&'static [Durability]> {
+        match self.target {
+            ContenderSource::Fixture(entry, fixture, _) => {
                 // The store can promise more only in another place.
                 let in_memory = fixture.url.contains("{shm}");
                 let tiers: &[Durability] =
                     if in_memory { &[Durability::None] } else { entry.capabilities.durability };
-                Some((tiers, entry.capabilities.server))
+                Some(tiers)
             }
-            ContenderSource::Reference(reference) => Some((reference.durability, reference.server)),
+            ContenderSource::Reference(reference) => Some(reference.durability),
             ContenderSource::Url(..)
             | ContenderSource::Handler(_)
             | ContenderSource::Keeper(_)
@@ -143,9 +170,9 @@ impl Choice {
 
     pub(crate) fn after_death(&self) -> AfterDeath {
         match self.target {
-            ContenderSource::Fixture(entry, _)
-            | ContenderSource::FixtureOn(entry, ..)
-            | ContenderSource::Url(entry, _) => AfterDeath::of_store(&entry.capabilities),
+            ContenderSource::Fixture(entry, ..) | ContenderSource::Url(entry, _) => {
+                AfterDeath::of_store(&entry.capabilities)
+            }
             ContenderSource::Reference(reference) => reference.after_death,
             ContenderSource::Test(..) => AfterDeath::Freed,
             ContenderSource::Handler(_)
@@ -211,7 +238,7 @@ pub(crate) fn select_in(
     }
     let mut selection = Selection::default();
     for mut candidate in candidates {
-        if let Some((tiers, _)) = candidate.tiers().filter(|_| nearest_tier) {
+        if let Some(tiers) = candidate.tiers().filter(|_| nearest_tier) {
             candidate.durability = nearest(tiers, durability).name();
         }
         let twice = |choice: &Choice| {
@@ -301,7 +328,7 @@ pub(crate) fn fixture_choice(
         store: entry.name,
         variant: fixture.variant.to_owned(),
         shown_url: fixture.url.replace('{', "<").replace('}', ">"),
-        target: ContenderSource::Fixture(entry, fixture),
+        target: ContenderSource::Fixture(entry, fixture, &[]),
         over_socket: entry.capabilities.server.is_some(),
         shared_by_processes: entry.capabilities.shared_by_processes,
         creates: true,
@@ -387,17 +414,17 @@ pub(crate) fn missing_tier(tiers: &[Durability], durability: Durability) -> Opti
 }
 
 fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
-    let (tiers, server) = match choice.target {
+    let tiers = match choice.target {
         // A server as it is configured, or a tier that the URL itself asks for.
         ContenderSource::Url(entry, _) if choice.durability == durability.name() => {
-            (entry.capabilities.durability, None)
+            entry.capabilities.durability
         }
         _ => choice.tiers()?,
     };
     if let Some(why) = missing_tier(tiers, durability) {
         return Some(why);
     }
-    let kind = ServerKind::by_name(server?)?;
+    let kind = ServerKind::by_name(choice.server()?)?;
     let missing = kind.find().is_none();
     missing.then(|| format!("{} is not installed (Debian package {})", kind.name, kind.package))
 }

@@ -44,7 +44,7 @@ static STOCKS: [StockServer; 3] = [
 pub(crate) fn choices(durability: Durability) -> impl Iterator<Item = Choice> {
     STOCKS.iter().filter_map(move |stock| {
         let entry = registry::by_name(stock.store)?;
-        let target = ContenderSource::FixtureOn(entry, &stock.fixture, stock.arguments);
+        let target = ContenderSource::Fixture(entry, &stock.fixture, stock.arguments);
         Some(Choice { target, ..fixture_choice(entry, &stock.fixture, durability) })
     })
 }

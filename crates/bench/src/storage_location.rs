@@ -25,12 +25,12 @@ impl StorageLocation {
             ContenderSource::Url(_, url) => {
                 StoreUrl::parse(url).map_or(StorageLocation::Unknown, |url| of_url(&url))
             }
-            ContenderSource::Fixture(_, fixture) if fixture.url.contains("{disk}") => disk(),
-            ContenderSource::Fixture(_, fixture) if fixture.url.contains("{shm}") => {
+            ContenderSource::Fixture(_, fixture, _) if fixture.url.contains("{disk}") => disk(),
+            ContenderSource::Fixture(_, fixture, _) if fixture.url.contains("{shm}") => {
                 shared_memory()
             }
             // A private server that can do more than tier `none` has its directory on disk.
-            ContenderSource::Fixture(entry, _) | ContenderSource::FixtureOn(entry, ..)
+            ContenderSource::Fixture(entry, ..)
                 if entry.capabilities.server.is_some()
                     && outlives_memory(entry.capabilities.durability) =>
             {
@@ -47,13 +47,7 @@ impl StorageLocation {
             {
                 shared_memory()
             }
-            ContenderSource::Fixture(..)
-            | ContenderSource::FixtureOn(..)
-            | ContenderSource::Reference(_)
-            | ContenderSource::Handler(_)
-            | ContenderSource::Keeper(_)
-            | ContenderSource::Language(_)
-            | ContenderSource::Test(..) => StorageLocation::Memory,
+            _ => StorageLocation::Memory,
         }
     }
 }

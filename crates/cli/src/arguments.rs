@@ -10,7 +10,6 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use sessile_bench::Bound;
 use sessile_core::Durability;
 use sessile_scan::Pause;
 use sessile_stores::registry::STORES;
@@ -338,10 +337,6 @@ fn store_names() -> PossibleValuesParser {
 
 fn durability(text: &str) -> Result<Durability, String> {
     Durability::from_name(text).ok_or_else(|| "it must be none, 1s or commit".to_owned())
-}
-
-fn bound(text: &str) -> Result<Bound, String> {
-    text.parse::<Bound>().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -6,9 +6,7 @@ use std::path::Path;
 use sessile_bench::first_answer::{self, FirstAnswer};
 use sessile_bench::report::Environment;
 use sessile_bench::worker::Launch;
-use sessile_bench::{
-    Bound, Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError,
-};
+use sessile_bench::{Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError};
 use sessile_core::Durability;
 
 use crate::arguments::{BenchArguments, ExperimentArguments, ExperimentVerb, WORKER_VERB};
@@ -42,18 +40,16 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
     let launch = launch()?;
     let profile = arguments.profile().map(read_profile).transpose()?;
     let options = Options { profile, ..arguments.options() };
-    sessile_bench::check_bounds(experiment, &options, &run.fail_if)
-        .map_err(|error| CommandFailure::usage(error.to_string()))?;
     if let Some(against) = arguments.against()
         && let Some(program) = &against.against
     {
         let other = OtherProgram { program, json: against.against_json.as_deref() };
-        return bench_against::run(experiment, &options, &launch, outputs, &other, &run.fail_if);
+        return bench_against::run(experiment, &options, &launch, outputs, &other);
     }
     let (report, remains) = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
     let shown = show(&report, outputs);
     drop(remains); // slow, and not part of the result
-    CommandFailure::join([shown, judge(&report, &run.fail_if)])
+    CommandFailure::join([shown, judge(&report)])
 }
 
 pub fn launch() -> Result<Launch, CommandFailure> {
@@ -68,7 +64,7 @@ fn first_answer(durability: Durability) -> CommandResult {
     let (report, remains) = measured.map_err(failure)?;
     let shown = terminal::print(&FirstAnswer(&report).to_string());
     drop(remains); // slow, and not part of the result
-    CommandFailure::join([shown, judge(&report, &[])])
+    CommandFailure::join([shown, judge(&report)])
 }
 
 /// The command line as it was given.
@@ -169,8 +165,8 @@ pub fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Fails for interrupted runs, failed rows and exceeded bounds.
-pub fn judge(report: &Report, bounds: &[Bound]) -> CommandResult {
+/// Fails for interrupted runs and failed rows.
+pub fn judge(report: &Report) -> CommandResult {
     if report.interrupted {
         let rows = report.results.len();
         let what = format!(
@@ -182,19 +178,9 @@ pub fn judge(report: &Report, bounds: &[Bound]) -> CommandResult {
         .bad_rows()
         .map(|row| format!("{} {} at {}", row.title(), row.op, row.workers))
         .collect();
-    let beyond: Vec<String> =
-        bounds.iter().flat_map(|bound| bound.broken_by(std::slice::from_ref(report))).collect();
-    let mut found = Vec::new();
-    if !bad.is_empty() {
-        found.push(format!(
-            "{} of {} rows failed: {}",
-            bad.len(),
-            report.results.len(),
-            bad.join(", ")
-        ));
+    if bad.is_empty() {
+        return Ok(());
     }
-    if !beyond.is_empty() {
-        found.push(format!("--fail-if: {}", beyond.join(", ")));
-    }
-    if found.is_empty() { Ok(()) } else { Err(CommandFailure::measured(found.join("; "))) }
+    let (count, all) = (bad.len(), report.results.len());
+    Err(CommandFailure::measured(format!("{count} of {all} rows failed: {}", bad.join(", "))))
 }

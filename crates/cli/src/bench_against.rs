@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sessile_bench::worker::Launch;
-use sessile_bench::{Bound, Collection, Experiment, Options, Report};
+use sessile_bench::{Collection, Experiment, Options, Report};
 
 use crate::arguments::WORKER_VERB;
 use crate::command_result::{CommandFailure, CommandResult};
@@ -22,7 +22,6 @@ pub fn run(
     launch: &Launch,
     outputs: [Option<&Path>; 3],
     other: &OtherProgram<'_>,
-    bounds: &[Bound],
 ) -> CommandResult {
     let is_taken =
         |path| outputs.into_iter().flatten().any(|other| result_file::is_same(path, other));
@@ -38,11 +37,11 @@ pub fn run(
         bench::show(&new, outputs),
     ];
     let is_shown = !outputs.into_iter().flatten().any(bench::is_stdout);
-    CommandFailure::join(written.into_iter().chain([judge(bounds, old, new, is_shown)]))
+    CommandFailure::join(written.into_iter().chain([judge(old, new, is_shown)]))
 }
 
-fn judge(bounds: &[Bound], old: Report, new: Report, is_shown: bool) -> CommandResult {
-    let of_new = bench::judge(&new, bounds);
+fn judge(old: Report, new: Report, is_shown: bool) -> CommandResult {
+    let of_new = bench::judge(&new);
     match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new)) {
         Ok(comparison) => {
             let shown = if is_shown { terminal::print(&format!("\n{comparison}")) } else { Ok(()) };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sessile_bench::all::{FinishedPart, SeriesOptions};
-use sessile_bench::{Bound, Collection, INTERRUPTION, PartState, SeriesPart, UsageError};
+use sessile_bench::{Collection, INTERRUPTION, PartState, SeriesPart, UsageError};
 
 use crate::arguments::AllArguments;
 use crate::bench::{check_outputs, command, is_stdout, launch, unserializable, write};
@@ -18,7 +18,6 @@ pub fn run(arguments: &AllArguments) -> CommandResult {
     let launch = launch()?;
     let refused = |error: UsageError| CommandFailure::usage(error.to_string());
     let plan = series(arguments).plan().map_err(refused)?;
-    plan.check_bounds(&arguments.fail_if).map_err(refused)?;
     eprintln!("measuring {}", plan.experiments().join(", "));
     let (collection, summary) = plan.run(&launch, |ended, collection| match ended {
         None => outputs.before(collection),
@@ -27,7 +26,7 @@ pub fn run(arguments: &AllArguments) -> CommandResult {
     let files = outputs.write(&collection, |path| !is_stdout(path));
     let rest = outputs.write(&collection, is_stdout);
     let shown = (!outputs.any(is_stdout)).then(|| terminal::print(&format!("\n{summary}")));
-    let judged = judge(&collection, &arguments.fail_if);
+    let judged = judge(&collection);
     CommandFailure::join(files.into_iter().chain(rest).chain(shown).chain([judged]))
 }
 
@@ -109,7 +108,7 @@ impl ResultFiles<'_> {
     }
 }
 
-fn judge(collection: &Collection, bounds: &[Bound]) -> CommandResult {
+fn judge(collection: &Collection) -> CommandResult {
     let rows: usize = collection.runs.iter().map(|report| report.results.len()).sum();
     if collection.interrupted {
         let what = format!(
@@ -135,14 +134,9 @@ fn judge(collection: &Collection, bounds: &[Bound]) -> CommandResult {
             left.collect::<Vec<String>>().join("; ")
         )));
     }
-    let beyond: Vec<String> =
-        bounds.iter().flat_map(|bound| bound.broken_by(&collection.runs)).collect();
     let mut found = Vec::new();
     if !bad.is_empty() {
         found.push(format!("{} of {rows} rows failed: {}", bad.len(), bad.join(", ")));
-    }
-    if !beyond.is_empty() {
-        found.push(format!("--fail-if: {}", beyond.join(", ")));
     }
     if !broken.is_empty() {
         // An experiment without a result weighs more than a bad row, and hides none.

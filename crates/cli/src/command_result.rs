@@ -17,8 +17,7 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    something that was measured failed (errors, misses, lost updates, a worker that died),
-       verify found problems, copy left sessions, --against found a slower row, or a figure
-       is beyond --fail-if
+       verify found problems, copy left sessions, or --against found a slower row
   2    usage: unknown store, malformed URL, flags that contradict each other, results that
        cannot be compared, nothing to measure that is installed
   3    a store fails, an experiment does not reach its end, or a result cannot be written

@@ -36,7 +36,6 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--seconds", "0"], 2, "--seconds"),
         (&["--stores", "memory", "--seconds", "nan"], 2, "--seconds"),
         (&["--stores", "memory", "--rate", "0"], 2, "--rate"),
-        (&["--stores", "memory", "--churn", "1000000"], 2, "--churn"),
         (&["--stores", "memory", "--op", "write"], 2, "cycle or peek"),
         (&["--stores", "memory", "--sessions", "10,20"], 2, "--sessions"),
         (&["--stores", "memory", "--profile", "/nowhere/x.json"], 3, "cannot read"),
@@ -48,7 +47,6 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--json", "/proc/nowhere/x.json"], 3, "cannot write"),
         (&["--stores", "redis+unix:/nowhere/socket"], 3, "redis+unix"),
         (&["--stores", &missing], 3, "files"),
-        (&["--stores", "memory", "--fail-if", "p99>5"], 2, "known: ops_per_second"),
         (&["--stores", "memory", "--no-such-flag"], 2, "--no-such-flag"),
     ];
     for (arguments, code, words) in table {

@@ -164,10 +164,7 @@ fn what_a_full_memory_held_is_said_with_how_often_it_was_counted() {
     let failed = with("lifecycle", |row| {
         (row.op, row.web, row.failed) = ("overflow".into(), None, Some(WHY.into()))
     });
-    assert!(
-        section(&failed, "lifecycle")
-            .contains("until it is full: failed: the server")
-    );
+    assert!(section(&failed, "lifecycle").contains("until it is full: failed: the server"));
 }
 
 #[test]

@@ -6,11 +6,10 @@
 use std::time::{Duration, Instant};
 
 use super::SeriesSummary;
-use crate::bound::{self, Bound};
 use crate::collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 use crate::experiment::Experiment;
 use crate::interruption::interrupted;
-use crate::options::{Options, UsageError};
+use crate::options::Options;
 use crate::run::{self, RunError};
 use crate::worker::Launch;
 
@@ -56,19 +55,6 @@ pub(crate) struct SeriesPosition {
 impl SeriesPlan {
     pub fn experiments(&self) -> Vec<String> {
         self.steps.iter().map(|step| self.title(step)).collect()
-    }
-
-    pub fn check_bounds(&self, bounds: &[Bound]) -> Result<(), UsageError> {
-        if bounds.is_empty() {
-            return Ok(());
-        }
-        let part = |step: &PlannedPart| {
-            let (_, selection) = run::resolve(step.experiment, &step.options)?;
-            Ok(bound::BoundScope::of(step.experiment, &selection))
-        };
-        let parts =
-            self.steps.iter().map(part).collect::<Result<Vec<bound::BoundScope>, UsageError>>()?;
-        bound::check(bounds, &parts)
     }
 
     fn title(&self, step: &PlannedPart) -> String {

@@ -16,6 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sessile_core::Expiry;
+use sessile_stores::StoreEntry;
 
 use crate::experiments::phase::PhaseSamples;
 use crate::experiments::{Bench, ReadyContender, check_interrupted};
@@ -233,13 +234,8 @@ fn while_sweeping(
     live: usize,
     expired: u64,
 ) -> Result<(), ContenderFailure> {
-    let native = matches!(
-        contender.choice.target,
-        ContenderSource::Fixture(entry, _)
-            | ContenderSource::FixtureOn(entry, ..)
-            | ContenderSource::Url(entry, _)
-        if entry.capabilities.expiry == Expiry::Native);
-    if native {
+    let is_native = |entry: &StoreEntry| entry.capabilities.expiry == Expiry::Native;
+    if contender.choice.entry().is_some_and(is_native) {
         return while_expiring(bench, contender, phase, live, expired);
     }
     let removed = while_removing(bench, contender, phase, live, &WorkerRequest::Sweep)?;

@@ -99,7 +99,7 @@ mod tests {
         };
         assert!(line("loud").contains("refused") && line("loud").contains("1,048,000"), "{text}");
         assert!(line("mute").contains("LOST") && line("mute").contains("0.00 ms"), "{text}");
-        assert!(text.contains("0.5 MiB"), "{text}");
+        assert!(text.contains("512 KiB"), "{text}");
         assert_eq!(text.lines().count(), 5, "{text}");
     }
 

@@ -1,11 +1,11 @@
 //! The table of `scale`: speed and space by the number of sessions.
 
-use crate::report::Row;
 use crate::report::columns::{
     bytes_each, op, payload, percentiles, rate, sessions, store, workers,
 };
 use crate::report::number::figure;
-use crate::report::table::{ResultTable, measured, right_or_empty};
+use crate::report::table::{Column, ResultTable, measured, right_or_empty};
+use crate::report::{Row, WorkerMemory};
 
 /// The reference row of the physical limit.
 const LIMIT: &str = "limit";
@@ -14,22 +14,35 @@ const MIB: f64 = (1 << 20) as f64;
 /// `x limit` is the time of an operation over that of `limit`, which says nothing about stores over
 /// a socket.
 pub fn table(rows: &[&Row], place: &str) -> ResultTable {
-    let mut columns = vec![store(), op("operation"), payload(), sessions(), workers(), rate()];
+    let mut columns = vec![store()];
+    let first = rows.first();
+    let is_varied = |of: fn(&Row) -> (&str, usize)| {
+        rows.iter().any(|row| first.is_some_and(|first| of(first) != of(row)))
+    };
+    columns.extend(is_varied(|row| (&row.op, 0)).then(|| op("operation")));
+    columns.extend(is_varied(|row| ("", row.payload_bytes)).then(payload));
+    columns.extend([sessions(), workers(), rate()]);
     columns.extend(percentiles());
     columns.extend([
         measured("x limit", |row| {
             right_or_empty(times_limit(row, rows).map(|times| format!("{times:.2}")))
         }),
         bytes_each(),
-        measured("resident MiB", |row| {
-            right_or_empty(row.memory.map(|memory| figure(memory.resident as f64 / MIB)))
-        }),
+        memory("resident MiB", |memory| memory.resident),
+        memory("page tables MiB", |memory| memory.page_tables),
     ]);
     let caption = format!(
         "{place}, more and more sessions: latency in \u{b5}s, space of a session and memory of all \
          workers"
     );
     ResultTable::of_rows(&caption, rows, columns)
+}
+
+/// Of all workers of a row together.
+fn memory<'a>(title: &str, of: fn(WorkerMemory) -> u64) -> Column<'a> {
+    measured(title, move |row| {
+        right_or_empty(row.memory.map(|memory| figure(of(memory) as f64 / MIB)))
+    })
 }
 
 /// Time of an operation over that of `limit` under the same conditions.

@@ -103,7 +103,7 @@ fn empty() -> Report {
         "environment": { "cpu": "x", "cores": 2, "memory_bytes": 1, "kernel": "Linux",
             "system": "x",
             "disk_file_system": "ext4", "sessile": "0.1.0", "build": "release", "versions": {} },
-        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440, "churn": 0,
+        "settings": { "seconds": 0.5, "warm_up_seconds": 0.1, "ttl_seconds": 1440,
             "confidence": 0.9 },
     });
     Report::from_json(&whole.to_string()).unwrap()

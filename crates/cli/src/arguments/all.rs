@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use sessile_bench::{Bound, Experiment};
+use sessile_bench::Experiment;
 use sessile_core::Durability;
 
 /// `sessile bench all`.
@@ -29,10 +29,6 @@ pub struct AllArguments {
     /// Failures that commits survive: none, 1s (all but the last second) or commit
     #[arg(long, default_value = "none", value_parser = super::durability, value_name = "TIER")]
     pub durability: Durability,
-    /// Exit with 1 if a figure of a store's row exceeds a bound:
-    /// `[EXPERIMENT:][STORE:]FIGURE>NUMBER` or `<`, for example cycle:p99_us>5000; repeatable
-    #[arg(long, value_name = "BOUND", value_parser = super::bound)]
-    pub fail_if: Vec<Bound>,
     /// Write the results as JSON to a file after each experiment, or to standard output at the end
     /// (-)
     #[arg(long, value_name = "FILE")]

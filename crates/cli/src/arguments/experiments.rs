@@ -6,10 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sessile_bench::{Bound, CycleOp, Options, Workload};
+use sessile_bench::{CycleOp, Options, Workload};
 use sessile_core::Durability;
 
-use super::{bound, durability};
+use super::durability;
 
 /// The options of every experiment.
 #[derive(Args, Debug)]
@@ -32,10 +32,6 @@ pub struct RunArguments {
     /// Failures that commits survive: none, 1s (all but the last second) or commit
     #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
     pub durability: Durability,
-    /// Exit with 1 if a figure of a store's row exceeds a bound: `[STORE:]FIGURE>NUMBER` or `<`,
-    /// for example p99_us>5000; repeatable
-    #[arg(long, value_name = "BOUND", value_parser = bound)]
-    pub fail_if: Vec<Bound>,
     /// Write the result as JSON to a file, or to standard output in place of the table (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

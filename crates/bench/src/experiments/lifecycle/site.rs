@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sessile_core::{Durability, ErrorKind};
-use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions, cpu_time};
+use sessile_fixtures::{Web, WebOptions};
 use sessile_stores::Context;
 
 use crate::experiments::lifecycle::redis_counters::{self, RedisCounters};
 use crate::footprint::occupied;
 use crate::php::{Handler, MAGENTO_VARIABLE, PhpInstallation, SESSILE};
+use crate::private_places::PrivatePlaces;
 use crate::redact;
 
 /// The page, and its answer.
@@ -27,17 +28,12 @@ const SEEN: &str = "seen\n";
 pub(super) const CART_BYTES: usize = 1_039;
 
 pub(super) struct LifecycleSite {
-    // Dropped in this order: pages, server, directories.
+    // Dropped in this order: pages, server and directories.
     web: Web,
-    server: Option<Server>,
+    places: PrivatePlaces,
     /// URL through which sessions of our handler are counted.
     store: Option<String>,
     on_redis: bool,
-    /// Directories that contain only sessions.
-    homes: Vec<PathBuf>,
-    hidden: Vec<(String, &'static str)>,
-    shm: PrivateDir,
-    _disk: Option<PrivateDir>,
 }
 
 pub(super) struct SiteOptions {
@@ -57,57 +53,27 @@ impl LifecycleSite {
         php: &PhpInstallation,
         purpose: &SiteOptions,
     ) -> Result<LifecycleSite, String> {
-        let no_directory = |error: std::io::Error| format!("no fresh directory: {error}");
-        let shm = PrivateDir::in_shared_memory().map_err(no_directory)?;
-        let on_disk = handler.server.is_some() || handler.save_path.contains("{disk}");
-        let disk = on_disk.then(PrivateDir::on_disk).transpose().map_err(no_directory)?;
-        let server = match (handler.server.and_then(ServerKind::by_name), &disk) {
-            (Some(kind), Some(disk)) => {
-                let options = ServerOptions {
-                    durability: purpose.durability,
-                    measured: true,
-                    ..ServerOptions::default()
-                };
-                Some(
-                    Server::start(kind, disk.path(), &options)
-                        .map_err(|error| redact::start_error(&error))?,
-                )
-            }
-            _ => None,
-        };
-        let (mut save_path, mut homes) = (handler.save_path.to_owned(), Vec::new());
-        for (mark, dir) in [("{shm}", Some(&shm)), ("{disk}", disk.as_ref())] {
-            if let Some(dir) = dir.filter(|_| save_path.contains(mark)) {
-                let place = dir.path().join("sessions");
-                std::fs::create_dir(&place).map_err(no_directory)?;
-                save_path = save_path.replace(mark, &place.display().to_string());
-                homes.push(place);
-            }
-        }
+        let durability = purpose.durability;
+        let mut places =
+            PrivatePlaces::open(&[handler.save_path], handler.server, durability, &[])?;
         let copy = std::env::var(MAGENTO_VARIABLE).unwrap_or_default();
-        save_path = save_path.replace("{magento}", &copy);
-        if let Some(server) = &server {
-            let socket = server.socket();
-            save_path = save_path.replace("{socket}", &socket.display().to_string());
-            let dir = socket.parent().unwrap_or(socket).display().to_string();
-            save_path = save_path.replace("{socket_dir}", &dir);
-        }
+        let mut save_path = places.fill(handler.save_path).replace("{magento}", &copy);
+        places.hidden.extend(handler.needs_copy().then_some((copy, "<magento>")));
         if handler.save_handler == SESSILE && handler.server.is_none() {
             // The durability tier of an embedded store is part of its URL.
             let joint = if save_path.contains('?') { '&' } else { '?' };
-            save_path.push_str(&format!("{joint}durability={}", purpose.durability.name()));
+            save_path.push_str(&format!("{joint}durability={}", durability.name()));
         }
         if handler.save_handler == "files" {
-            std::fs::create_dir(&save_path).map_err(no_directory)?;
+            std::fs::create_dir(&save_path)
+                .map_err(|error| format!("no fresh directory: {error}"))?;
         }
-        let options = web_options(handler, php, purpose, &save_path, shm.path());
-        let web = Web::start(shm.path(), &options).map_err(|error| redact::start_error(&error))?;
-        let mut hidden = vec![(shm.path().display().to_string(), "<shm>")];
-        hidden.extend(disk.as_ref().map(|disk| (disk.path().display().to_string(), "<disk>")));
-        hidden.extend(handler.needs_copy().then_some((copy, "<magento>")));
+        let options = web_options(handler, php, purpose, &save_path, places.scratch());
+        let web =
+            Web::start(places.scratch(), &options).map_err(|error| redact::start_error(&error))?;
         let store = (handler.save_handler == SESSILE).then_some(save_path);
         let on_redis = handler.server == Some("redis-server");
-        let site = LifecycleSite { web, server, store, on_redis, homes, hidden, shm, _disk: disk };
+        let site = LifecycleSite { web, places, store, on_redis };
         if site.store.is_none() {
             // Before the first request: a handler on a database creates its table now.
             site.count_sessions().map_err(|why| format!("{why} {}", site.last_php_message()))?;
@@ -121,7 +87,7 @@ impl LifecycleSite {
 
     /// `ab` writes it.
     pub(super) fn scratch(&self) -> PathBuf {
-        self.shm.path().join("percentiles")
+        self.places.scratch().join("percentiles")
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
@@ -130,7 +96,7 @@ impl LifecycleSite {
         if answer.status == 200 && answer.body == ANSWER {
             return Ok(());
         }
-        let body = self.redact(answer.body.trim());
+        let body = self.places.redact(answer.body.trim());
         Err(format!(
             "the page answers with status {} and a wrong check value: {body}",
             answer.status
@@ -148,18 +114,18 @@ impl LifecycleSite {
         Err(format!(
             "a visitor is answered with status {}: {}",
             answer.status,
-            self.redact(answer.body.trim())
+            self.places.redact(answer.body.trim())
         ))
     }
 
     /// `None` if the server is not Redis.
     pub(super) fn redis_counters(&self) -> Result<Option<RedisCounters>, String> {
-        let socket = self.server.as_ref().filter(|_| self.on_redis).map(|server| server.socket());
+        let socket = self.places.server_socket().filter(|_| self.on_redis);
         socket.map(redis_counters::ask).transpose()
     }
 
     pub(super) fn session_bytes(&self) -> Option<u64> {
-        (!self.homes.is_empty()).then(|| self.homes.iter().map(|dir| occupied(dir)).sum())
+        (self.places.homes().len() > 0).then(|| self.places.homes().map(occupied).sum())
     }
 
     /// `None` if they cannot be counted.
@@ -170,7 +136,9 @@ impl LifecycleSite {
             return match counted {
                 Ok(stat) => Ok(stat.complete.then_some(stat.sessions)),
                 Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(None),
-                Err(error) => Err(self.redact(&format!("the sessions cannot be counted: {error}"))),
+                Err(error) => {
+                    Err(self.places.redact(&format!("the sessions cannot be counted: {error}")))
+                }
             };
         }
         let answer = self
@@ -179,7 +147,7 @@ impl LifecycleSite {
             .map_err(|error| format!("the sessions cannot be counted: {error}"))?;
         let count = answer.body.trim().parse().ok().filter(|_| answer.status == 200);
         count.map(Some).ok_or_else(|| {
-            format!("the sessions cannot be counted: {}", self.redact(answer.body.trim()))
+            format!("the sessions cannot be counted: {}", self.places.redact(answer.body.trim()))
         })
     }
 
@@ -190,15 +158,12 @@ impl LifecycleSite {
 
     /// Of the handler's server.
     pub(super) fn server_cpu(&self) -> Duration {
-        self.server.as_ref().and_then(|server| cpu_time(server.pid())).unwrap_or_default()
+        self.places.server_cpu()
     }
 
     pub(super) fn last_php_message(&self) -> String {
-        self.redact(self.web.log().lines().rfind(|line| line.contains("PHP ")).unwrap_or_default())
-    }
-
-    fn redact(&self, text: &str) -> String {
-        redact::ids(&redact::message(text, &self.hidden))
+        self.places
+            .redact(self.web.log().lines().rfind(|line| line.contains("PHP ")).unwrap_or_default())
     }
 }
 

@@ -14,14 +14,14 @@ mod samples;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
 
 use crate::experiments::lifecycle::HandlerContender;
 use crate::experiments::lifecycle::redis_counters::RedisCounters;
 use crate::experiments::lifecycle::site::{CART_BYTES, LifecycleSite};
 use crate::experiments::{Bench, choice_position};
+use crate::histogram::Latencies;
 use crate::interruption::interrupted;
-use crate::monotonic::cpu_us;
+use crate::monotonic::{cpu_us, now_ns};
 use crate::php::SESSILE;
 use crate::report::visitors::{OP, OP_EAGER};
 use crate::report::{Row, ServerWork};
@@ -115,40 +115,39 @@ fn stores(number: usize) -> bool {
     number.is_multiple_of(ONE_STORES_OF)
 }
 
-/// Makes parallel visits, and returns seconds, latency of each visit, and number of cookies.
+/// Makes parallel visits, and returns nanoseconds, latencies, and number of cookies.
 fn visit(
     site: &LifecycleSite,
     visitors: usize,
     lazy: Option<bool>,
-) -> Result<(f64, Vec<f64>, u64), String> {
-    let (next, begun) = (AtomicUsize::new(0), Instant::now());
-    let come = || -> Result<(Vec<f64>, u64), String> {
-        let (mut latencies_us, mut cookies) = (Vec::new(), 0);
+) -> Result<(u64, Latencies, u64), String> {
+    let (next, begun) = (AtomicUsize::new(0), now_ns());
+    let come = || -> Result<(Latencies, u64), String> {
+        let (mut latencies, mut cookies) = (Latencies::new(), 0);
         loop {
             // Relaxed: the number orders nothing.
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= visitors || interrupted() {
-                return Ok((latencies_us, cookies));
+                return Ok((latencies, cookies));
             }
-            let asked = Instant::now();
+            let asked = now_ns();
             cookies += site.visit(stores(number), lazy == Some(false))? as u64;
-            latencies_us.push(asked.elapsed().as_secs_f64() * 1e6);
+            latencies.record(now_ns() - asked);
         }
     };
-    let met: Vec<Result<(Vec<f64>, u64), String>> = thread::scope(|scope| {
+    let met: Vec<Result<(Latencies, u64), String>> = thread::scope(|scope| {
         let threads: Vec<_> = (0..PARALLEL).map(|_| scope.spawn(come)).collect();
         let ended = |_| Err("a thread that makes requests has panicked".to_owned());
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(ended)).collect()
     });
-    let elapsed_s = begun.elapsed().as_secs_f64();
-    let (mut latencies_us, mut cookies) = (Vec::new(), 0);
+    let elapsed_ns = now_ns() - begun;
+    let (mut latencies, mut cookies) = (Latencies::new(), 0);
     for one in met {
         let (times, got) = one?;
-        latencies_us.extend(times);
+        latencies.add(&times);
         cookies += got;
     }
-    latencies_us.sort_by(f64::total_cmp);
-    Ok((elapsed_s, latencies_us, cookies))
+    Ok((elapsed_ns, latencies, cookies))
 }
 
 impl VisitorSeries<'_> {
@@ -164,7 +163,7 @@ impl VisitorSeries<'_> {
         let (there, bytes_before, told) =
             (site.count_sessions()?, site.session_bytes(), site.redis_counters()?);
         let (client, web, server) = (cpu_us(), site.web_cpu(), site.server_cpu());
-        let (elapsed_s, latencies_us, cookies) = visit(site, visitors, self.lazy)?;
+        let (elapsed_ns, latencies, cookies) = visit(site, visitors, self.lazy)?;
         let client_us = cpu_us().saturating_sub(client) as f64;
         let web_us = site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
         let server_us = site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
@@ -182,8 +181,8 @@ impl VisitorSeries<'_> {
         }
         let grown_bytes = memory.or(directory);
         Ok(VisitorSample {
-            elapsed_s,
-            latencies_us,
+            elapsed_ns,
+            latencies,
             client_us,
             web_us,
             server_us,

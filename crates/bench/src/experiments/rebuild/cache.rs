@@ -2,6 +2,7 @@
 
 use sessile_core::Durability;
 
+use crate::naming;
 use crate::options::UsageError;
 use crate::php::{Handler, SESSILE};
 
@@ -94,25 +95,13 @@ pub(super) const CACHES: &[RegistryCache] = &[
 
 /// The entries that `--stores` names; without names, all.
 pub(super) fn named(stores: &[String]) -> Result<Vec<&'static RegistryCache>, UsageError> {
-    let mut chosen: Vec<&'static RegistryCache> = Vec::new();
-    for word in stores.iter().map(|word| word.trim()) {
-        let means =
-            |cache: &&RegistryCache| cache.handler.name == word || cache.handler.title() == word;
-        let meant: Vec<&'static RegistryCache> = CACHES.iter().filter(means).collect();
-        if meant.is_empty() {
-            let known: Vec<String> = CACHES.iter().map(|cache| cache.handler.title()).collect();
-            return Err(UsageError(format!(
-                "unknown place of a registry; known: {}",
-                known.join(", ")
-            )));
-        }
-        for cache in meant {
-            if !chosen.iter().any(|other| std::ptr::eq(*other, cache)) {
-                chosen.push(cache);
-            }
-        }
+    if stores.is_empty() {
+        return Ok(CACHES.iter().collect());
     }
-    Ok(if stores.is_empty() { CACHES.iter().collect() } else { chosen })
+    let words = stores.iter().map(|word| word.trim());
+    naming::select_entries(CACHES, words, "place of a registry", |cache| {
+        (cache.handler.name, cache.handler.variant)
+    })
 }
 
 pub(super) fn by_title(title: &str) -> Option<&'static RegistryCache> {

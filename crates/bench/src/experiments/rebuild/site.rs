@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sessile_core::{Clock, Durability, Key};
-use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, Web, WebOptions};
+use sessile_fixtures::{Web, WebOptions};
 use sessile_scan::{Pause, ScanPace, ScanSummary};
 use sessile_stores::Context;
 
 use super::cache::RegistryCache;
 use crate::php::{PhpInstallation, SESSILE};
+use crate::private_places::PrivatePlaces;
 use crate::redact;
 use crate::report::LargestEntry;
 
@@ -30,17 +31,14 @@ const SCAN: ScanPace =
     ScanPace { page: 500, pause: Pause::NONE, time_max: Some(Duration::from_secs(10)) };
 
 pub(super) struct RebuildSite {
-    // Dropped in this order: pages, server, directories.
+    // Dropped in this order: pages, server and directories.
     web: Web,
-    server: Server,
+    places: PrivatePlaces,
     /// The page opens it.
     store: String,
     large: Option<String>,
     bytes: usize,
     query: &'static str,
-    hidden: Vec<(String, &'static str)>,
-    shm: PrivateDir,
-    _disk: PrivateDir,
 }
 
 /// Times in nanoseconds.
@@ -61,25 +59,11 @@ impl RebuildSite {
         bytes: usize,
         processes: usize,
     ) -> Result<RebuildSite, String> {
-        let no_directory = |error: std::io::Error| format!("no fresh directory: {error}");
-        let shm = PrivateDir::in_shared_memory().map_err(no_directory)?;
-        let disk = PrivateDir::on_disk().map_err(no_directory)?;
-        let handler = &cache.handler;
-        let kind = handler.server.and_then(ServerKind::by_name).ok_or("it has no server")?;
-        let extra = cache.arguments.iter().map(Into::into).collect();
-        let options = ServerOptions { durability: Durability::None, measured: true, extra };
-        let server = Server::start(kind, disk.path(), &options)
-            .map_err(|error| redact::start_error(&error))?;
-        let mut large = cache.large.unwrap_or_default().to_owned();
-        for (mark, dir) in [("{shm}", &shm), ("{disk}", &disk)] {
-            let place = dir.path().join("cache");
-            if large.contains(mark) {
-                std::fs::create_dir(&place).map_err(no_directory)?;
-                large = large.replace(mark, &place.display().to_string());
-            }
-        }
-        let path = handler.save_path.replace("{socket}", &server.socket().display().to_string());
-        let path = path.replace("{large}", &large);
+        let (handler, large) = (&cache.handler, cache.large.unwrap_or_default());
+        let (server, arguments) = (handler.server, cache.arguments);
+        let places = PrivatePlaces::open(&[large], server, Durability::None, arguments)?;
+        let large = places.fill(large);
+        let path = places.fill(handler.save_path).replace("{large}", &large);
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut settings = vec![
             pair("session.gc_probability", "0"),
@@ -95,13 +79,10 @@ impl RebuildSite {
         let pages =
             vec![pair("page.php", PAGE), pair("cache.php", handler.source.unwrap_or_default())];
         let options = WebOptions { pages, at_start: php.loading(handler), settings, processes };
-        let web = Web::start(shm.path(), &options).map_err(|error| redact::start_error(&error))?;
-        let hidden = vec![
-            (shm.path().display().to_string(), "<shm>"),
-            (disk.path().display().to_string(), "<disk>"),
-        ];
+        let web =
+            Web::start(places.scratch(), &options).map_err(|error| redact::start_error(&error))?;
         let (large, query) = (cache.large.map(|_| large), cache.query);
-        Ok(RebuildSite { web, server, store: path, large, bytes, query, hidden, shm, _disk: disk })
+        Ok(RebuildSite { web, places, store: path, large, bytes, query })
     }
 
     fn page(&self) -> String {
@@ -114,11 +95,11 @@ impl RebuildSite {
 
     /// `ab` writes it.
     pub(super) fn scratch(&self) -> PathBuf {
-        self.shm.path().join("percentiles")
+        self.places.scratch().join("percentiles")
     }
 
     fn views_file(&self) -> PathBuf {
-        self.shm.path().join("web").join("steps")
+        self.places.scratch().join("web").join("steps")
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
@@ -151,13 +132,12 @@ impl RebuildSite {
     }
 
     pub(super) fn log(&self) -> Vec<String> {
-        let hide = |line: &str| redact::ids(&redact::message(line, &self.hidden));
-        self.web.log().lines().map(hide).collect()
+        self.web.log().lines().map(|line| self.places.redact(line)).collect()
     }
 
     /// Bytes of memcached's entries.
     pub(super) fn stored(&self) -> Option<u64> {
-        let mut asking = UnixStream::connect(self.server.socket()).ok()?;
+        let mut asking = UnixStream::connect(self.places.server_socket()?).ok()?;
         asking.set_read_timeout(Some(ANSWER_WITHIN)).ok()?;
         asking.write_all(b"stats\r\nquit\r\n").ok()?;
         let mut answer = String::new();

@@ -4,8 +4,8 @@
 
 use super::records_expected;
 use crate::experiments::lifecycle::processes;
+use crate::histogram::Latencies;
 use crate::report::{CpuUs, LatencyUs, RoundSample, Row, ServerWork, Visitors, WebFigures};
-use crate::statistics::Spread;
 
 /// One sample a round.
 #[derive(Default)]
@@ -16,9 +16,8 @@ pub(super) struct VisitorSamples {
 }
 
 pub(super) struct VisitorSample {
-    pub elapsed_s: f64,
-    /// In ascending order.
-    pub latencies_us: Vec<f64>,
+    pub elapsed_ns: u64,
+    pub latencies: Latencies,
     /// CPU time of this process, which makes requests; of nginx and PHP; and of the server.
     pub client_us: f64,
     pub web_us: f64,
@@ -39,20 +38,9 @@ impl VisitorSamples {
 
     pub(super) fn into_row(self, row: Row, lazy: Option<bool>) -> Row {
         let samples = &self.samples;
-        let rounds: Vec<RoundSample> = samples
-            .iter()
-            .map(|sample| RoundSample {
-                ops_per_second: row.sessions as f64 / sample.elapsed_s,
-                p50_us: sample.percentile(50.0),
-                p99_us: sample.percentile(99.0),
-                setup: 0,
-            })
-            .collect();
-        let latency = |percent: f64| {
-            Spread::of(
-                &samples.iter().map(|sample| sample.percentile(percent)).collect::<Vec<f64>>(),
-            )
-        };
+        let mut latencies = Latencies::new();
+        samples.iter().for_each(|sample| latencies.add(&sample.latencies));
+        let rounds: Vec<RoundSample> = samples.iter().map(VisitorSample::round).collect();
         let all = row.sessions * samples.len();
         let each = |part: fn(&VisitorSample) -> f64| {
             samples.iter().map(part).sum::<f64>() / all.max(1) as f64
@@ -61,14 +49,7 @@ impl VisitorSamples {
             rounds: samples.len(),
             ops_per_second: RoundSample::spread(&rounds),
             samples: rounds,
-            latency_us: LatencyUs {
-                min: latency(0.0).low,
-                p50: latency(50.0).median,
-                p90: latency(90.0).median,
-                p99: latency(99.0).median,
-                p999: latency(99.9).median,
-                max: latency(100.0).high,
-            },
+            latency_us: LatencyUs::new(&latencies),
             operations: all as u64,
             cpu_us_per_op: CpuUs {
                 client: each(|it| it.client_us),
@@ -108,10 +89,8 @@ impl VisitorSamples {
 }
 
 impl VisitorSample {
-    fn percentile(&self, percent: f64) -> f64 {
-        let last = self.latencies_us.len().saturating_sub(1);
-        let index = (percent / 100.0 * last as f64).round() as usize;
-        self.latencies_us.get(index).copied().unwrap_or(0.0)
+    fn round(&self) -> RoundSample {
+        RoundSample::new(self.latencies.count(), self.elapsed_ns, &self.latencies)
     }
 }
 
@@ -121,10 +100,11 @@ mod tests {
 
     fn sample(bytes: i64) -> VisitorSample {
         let server = Some(ServerWork { changes: 7, received_bytes: 900, grown_bytes: bytes });
-        let latencies_us = (1..=1_000).map(f64::from).collect();
+        let mut latencies = Latencies::new();
+        (1..=1_000).for_each(|us| latencies.record(us * 1_000));
         VisitorSample {
-            elapsed_s: 0.5,
-            latencies_us,
+            elapsed_ns: 500_000_000,
+            latencies,
             client_us: 100.0,
             web_us: 4_000.0,
             server_us: 40.0,
