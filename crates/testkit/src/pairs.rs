@@ -25,8 +25,7 @@ const BINS: &[Fixture] = &[Fixture {
 }];
 
 /// Encryption, which each store takes as an option.
-const SEALED: &[Fixture] =
-    &[Fixture { variant: "sealed", url: "files:{shm}/sessions?seal={key}" }];
+const SEALED: &[Fixture] = &[Fixture { variant: "sealed", url: "files:{shm}/sessions?seal={key}" }];
 
 /// The pairs whose stores this build contains.
 pub(crate) fn entries() -> &'static [StoreEntry] {
