@@ -32,7 +32,8 @@ pub fn complete() -> Command {
             bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         names.into_iter().fold(bench, |bench, name| match Experiment::from_name(&name) {
             Some(experiment) => bench.mut_subcommand(name, |verb| {
-                with_workloads(with_defaults(verb, experiment), experiment)
+                let verb = with_defaults(with_meanings(verb, experiment), experiment);
+                with_workloads(verb, experiment)
             }),
             None => bench,
         })
@@ -81,7 +82,37 @@ fn with_workloads(verb: Command, experiment: Experiment) -> Command {
     for workload in Workload::ALL {
         text.push_str(&format!("  {}\n      {}\n", workload.name(), workload.description()));
     }
-    verb.after_help(format!("{text}\n{EXIT_CODES}"))
+    verb.after_help(format!("{text}\nExit codes: those of `sessile --help`."))
+}
+
+/// What an option means in an experiment, where it is not what the others mean.
+fn meaning(experiment: Experiment, option: &str) -> Option<&'static str> {
+    use Experiment::{Faults, Lifecycle, Perl, Rebuild, Scale};
+    Some(match (experiment, option) {
+        (Faults, "rounds") => "Kills of each contender",
+        (Lifecycle | Rebuild, "stores") => {
+            "Handlers of PHP (phpredis#lock), with commas [default: all installed]"
+        }
+        (Perl, "stores") => "Keepers (apache-file#shm), with commas [default: all installed]",
+        (Lifecycle, "workers") => "Numbers of parallel requests, with commas",
+        (Scale, "sessions") => "Sessions in the store, several numbers with commas",
+        (Lifecycle, "sessions") => "Sessions added by a sample, one a request",
+        (Rebuild, "sessions") => "Views of pages",
+        (Rebuild, "payload") => "Size of a page's data in bytes [default: 2 MiB]",
+        (Perl, "sessions") => {
+            "Sessions created and opened again; several numbers where the speed depends on them"
+        }
+        _ => return None,
+    })
+}
+
+fn with_meanings(verb: Command, experiment: Experiment) -> Command {
+    let options: Vec<String> =
+        verb.get_arguments().map(|argument| argument.get_id().to_string()).collect();
+    options.into_iter().fold(verb, |verb, option| match meaning(experiment, &option) {
+        Some(words) => verb.mut_arg(option, |argument| argument.help(words)),
+        None => verb,
+    })
 }
 
 fn with_defaults(verb: Command, experiment: Experiment) -> Command {
@@ -169,6 +200,17 @@ mod tests {
                 "{}",
                 layout.example
             );
+        }
+    }
+
+    #[test]
+    fn the_help_of_an_experiment_fits_a_terminal() {
+        let mut command = complete();
+        let bench = command.find_subcommand_mut("bench").unwrap();
+        for experiment in Experiment::ALL {
+            let verb = bench.find_subcommand_mut(experiment.name()).unwrap();
+            let help = verb.render_long_help().to_string();
+            assert!(help.lines().count() <= 45, "{} lines:\n{help}", help.lines().count());
         }
     }
 

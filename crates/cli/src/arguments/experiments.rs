@@ -14,32 +14,28 @@ use super::durability;
 /// The options of every experiment.
 #[derive(Args, Debug)]
 pub struct RunArguments {
-    /// Stores, variants (files#shm), reference rows or URLs, separated by commas; for lifecycle and
-    /// rebuild handlers of PHP (phpredis#lock), for perl keepers (apache-file#shm) [default: all
-    /// installed]
+    /// Names, variants (files#shm) or URLs, with commas [default: all installed]
     #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
     pub stores: Vec<String>,
-    /// Rounds of one sample for each contender, in random order; for faults kills
+    /// Rounds of one sample for each contender
     #[arg(long, value_name = "N")]
     pub rounds: Option<usize>,
     /// Seed of ids, payloads, choices and order
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
-    /// A short preset: up to four minutes with all servers, less with --stores; other options
-    /// override parts of it
+    /// A short preset; other options override parts of it
     #[arg(long)]
     pub quick: bool,
-    /// Failures that commits survive: none, 1s (all but the last second) or commit
+    /// Failures that commits survive: none, 1s or commit
     #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
     pub durability: Durability,
-    /// Write the result as JSON to a file, or to standard output in place of the table (-)
+    /// Write the result as JSON to a file, or to standard output (-)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write tables, command and machine as Markdown, for an issue, to a file or to standard output
-    /// (-)
+    /// Write tables, command and machine as Markdown, for an issue
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Write the result as one HTML page to a file, or to standard output in place of the table (-)
+    /// Write the result as one HTML page
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
@@ -87,19 +83,17 @@ macro_rules! groups {
 
 groups! {
     Workers {
-        /// Numbers of worker processes, for example 1,8; for lifecycle of parallel requests
+        /// Numbers of worker processes, with commas
         #[arg(long, value_delimiter = ',', value_name = "N")]
         workers: Option<Vec<usize>> => workers,
     }
     Sessions {
-        /// Sessions in the store; for scale several numbers, for example 10000,550000; for
-        /// lifecycle sessions added by a sample, one a request; for rebuild views; for perl
-        /// sessions created and opened again, several numbers for keepers whose speed depends on it
+        /// Sessions in the store
         #[arg(long, value_delimiter = ',', value_name = "N")]
         sessions: Option<Vec<usize>> => sessions,
     }
     Payload {
-        /// Fixed payload size in bytes [default: 1500; for rebuild 2 MiB]
+        /// Fixed payload size in bytes [default: 1500]
         #[arg(long, value_name = "BYTES")]
         payload: Option<usize> => payload_bytes,
     }
@@ -109,16 +103,15 @@ groups! {
         seconds: Option<f64> => seconds,
     }
     RoundTrip {
-        /// Put a network with round trips of MS milliseconds before private servers: 0.1 to 0.5 in
-        /// one data centre
+        /// Round trip to private servers: 0.1 to 0.5 in one data centre
         #[arg(long, value_name = "MS")]
         round_trip: Option<f64> => round_trip_ms,
     }
     Pace {
-        /// Requests per second of each worker, with latency from the moment when a request is due
+        /// Requests per second of each worker, timed from when each is due
         #[arg(long, value_name = "N")]
         rate: Option<f64> => rate,
-        /// Let processors sleep between requests at a rate: latency includes their wake-up
+        /// Let processors sleep between requests: latency includes waking up
         #[arg(long)]
         let_sleep: bool => let_sleep,
     }
@@ -134,8 +127,7 @@ groups! {
         op: Option<Vec<CycleOp>> => ops,
     }
     Mix {
-        /// Mix of requests and sizes of sessions: shop, bots or profile (with --profile); by
-        /// default each request changes a random session
+        /// Mix of requests: shop, bots or profile [default: change any one]
         #[arg(long, value_parser = workload, value_name = "NAME")]
         #[arg(conflicts_with_all = ["payload", "op"], requires_if("profile", "profile"))]
         workload: Option<Workload> => workload,
@@ -150,8 +142,7 @@ groups! {
 /// Payload sizes of a store that was scanned.
 #[derive(Args, Debug)]
 struct ProfileFile {
-    /// Payload sizes from a profile of `sessile scan --export-profile` (in cycle with --workload
-    /// profile) [default: one size]
+    /// Payload sizes, a file of `sessile scan --export-profile`
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
@@ -167,12 +158,10 @@ impl OptionGroup for ProfileFile {
 /// Another program in the same rounds.
 #[derive(Args, Debug)]
 pub struct AgainstArguments {
-    /// Another build of sessile to compare with, in the same rounds, so that both meet the same
-    /// conditions. Many short rounds in ten setups, with 10,000 sessions, unless --rounds,
-    /// --seconds and --sessions say otherwise
+    /// Another build of sessile, measured in the same, shorter rounds
     #[arg(long, value_name = "PROGRAM")]
     pub against: Option<PathBuf>,
-    /// Write the other build's result as JSON to a file, for `bench compare`
+    /// Write the other build's result as JSON, for `bench compare`
     #[arg(long, value_name = "FILE", requires = "against")]
     pub against_json: Option<PathBuf>,
 }
