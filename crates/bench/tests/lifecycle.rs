@@ -202,7 +202,9 @@ fn a_visitor_whose_session_is_lost_fails_the_row() {
         (all, all / 10, Some(all), all)
     );
     assert!(
-        left.lazy_start.is_none() && left.server.is_none() && sound.to_string().contains("no such rule"),
+        left.lazy_start.is_none()
+            && left.server.is_none()
+            && sound.to_string().contains("no such rule"),
         "{sound}"
     );
     // What a visitor costs was 0 in the row, and how many sessions there are was unknown.
