@@ -164,5 +164,5 @@ impl Store for Encrypted {
     }
 }
 
-#[cfg(all(test, feature = "files"))]
+#[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+#![cfg(feature = "files")]
+
 //! Tests of an encrypted store of files: what is stored, and what each key and limit leads to. Not
 //! the format, which `envelope.rs` tests.
 
