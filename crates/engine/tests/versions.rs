@@ -4,6 +4,8 @@
 //! A PHP module of an older version once said "the control plane is cut short" beside a newer
 //! command, because its control plane was shorter. The administrator looked for a full disk.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are not recognised as tests")]
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 use sessile_core::{Clock, Error, ErrorKind, Limits, Sessions};
 use sessile_engine::{EngineOptions, open};
 
-/// Where the number of the format stands in the control plane: docs/engine.md.
+/// Where the number of the format stands in the control plane: DESIGN.md.
 const FORMAT_OFFSET: u64 = 8;
 
 fn opened(path: &Path) -> Result<Sessions, Error> {
@@ -31,7 +33,7 @@ fn made(folder: &Path) -> (PathBuf, PathBuf) {
 }
 
 fn refusal(path: &Path) -> (ErrorKind, String) {
-    let error = opened(path).err().expect("another version must not use this store");
+    let error = opened(path).unwrap_err();
     (error.kind().clone(), format!("{error:#}"))
 }
 
