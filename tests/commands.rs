@@ -38,9 +38,9 @@ fn calls(file: &SourceFile) -> Vec<Call> {
         .collect()
 }
 
-/// Words up to a comment; these lines need no shell.
+/// Words up to a comment or a pipe; these lines need no shell.
 fn arguments(line: &str) -> Vec<String> {
-    let words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
+    let words = line.split_whitespace().take_while(|word| !word.starts_with('#') && *word != "|");
     words.map(|word| word.trim_matches(['\'', '"']).to_owned()).collect()
 }
 

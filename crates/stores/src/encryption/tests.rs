@@ -1,7 +1,7 @@
-#![cfg(feature = "files")]
-
 //! Tests of an encrypted store of files: what is stored, and what each key and limit leads to. Not
 //! the format, which `envelope.rs` tests.
+
+#![cfg(feature = "files")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
