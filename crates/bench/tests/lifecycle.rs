@@ -231,7 +231,7 @@ fn a_visitor_whose_session_is_lost_fails_the_row() {
     );
     let text = absent.to_string();
     let line = text
-        .split_once("What visitors")
+        .split_once("Visitors without a cookie")
         .unwrap()
         .1
         .lines()
