@@ -478,7 +478,7 @@ fn each_handler_stands_with_its_place_and_its_lock_and_what_is_unknown_is_no_nou
         line("phpredis#lock")
     );
     assert!(
-        line("php-files#shm").starts_with("php-files#shm|memory|yes|no such rule||||||||"),
+        line("php-files#shm").starts_with("php-files#shm|memory|yes|no such rule|failed|||||||"),
         "{}",
         line("php-files#shm")
     );
@@ -487,5 +487,9 @@ fn each_handler_stands_with_its_place_and_its_lock_and_what_is_unknown_is_no_nou
         "{}",
         line("php-files#shm")
     );
-    assert!(line("sessile").starts_with("sessile|memory|yes|off||||||||"), "{}", line("sessile"));
+    assert!(
+        line("sessile").starts_with("sessile|memory|yes|off|failed|||||||"),
+        "{}",
+        line("sessile")
+    );
 }

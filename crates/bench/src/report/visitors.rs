@@ -6,7 +6,7 @@ use crate::php::SESSILE;
 use crate::report::Row;
 use crate::report::lifecycle::lock;
 use crate::report::number::{count, figure};
-use crate::report::table::{ResultTable, TableCell, known, right, right_or_empty, text};
+use crate::report::table::{ResultTable, TableCell, bad, known, right, right_or_empty, text};
 
 pub(crate) const OP: &str = "visitors";
 pub(crate) const OP_EAGER: &str = "visitors-eager";
@@ -80,7 +80,10 @@ pub fn table(rows: &[&Row]) -> ResultTable {
         known("lazy start", |row| {
             text(row.lazy_start().map_or("no such rule", |lazy| if lazy { "on" } else { "off" }))
         }),
-        number("visitors", |it| Some(it.visitors)),
+        known("visitors", |row| match row.failed {
+            Some(_) => bad("failed"),
+            None => right_or_empty(row.visitors().map(|it| count(it.visitors as f64))),
+        }),
         number("that stored", |it| Some(it.storing)),
         known("records", |row| match row.visitors().map(|it| it.records) {
             None => TableCell::Empty,
@@ -178,9 +181,9 @@ mod tests {
             line(0),
             "phpredis#lock|server|yes|no such rule|15,000|1,500|15,000|15,000|-3,072|45,000|8,789"
         );
-        assert_eq!(line(1), "php-files#shm|memory|yes|no such rule");
+        assert_eq!(line(1), "php-files#shm|memory|yes|no such rule|failed");
         assert!(line(2).starts_with("sessile|memory|yes|on|300|1,500|30|30|"), "{}", line(2));
-        assert_eq!(line(3), "sessile#disk|disk|yes|off");
+        assert_eq!(line(3), "sessile#disk|disk|yes|off|failed");
         let faults = table.rows.iter().map(|row| row.fault.is_some()).collect::<Vec<bool>>();
         assert_eq!(faults, [false, true, false, true]);
     }
