@@ -164,5 +164,6 @@ impl Store for Encrypted {
     }
 }
 
-#[cfg(all(test, feature = "files"))]
+#[cfg(test)]
+#[cfg(feature = "files")]
 mod tests;
