@@ -16,6 +16,7 @@ mod begin;
 mod bounded;
 mod commit;
 pub mod connection;
+pub mod facts;
 pub mod failure;
 mod list;
 mod names;
