@@ -28,6 +28,7 @@ mod questions;
 mod recommend;
 mod result_file;
 mod scan;
+mod sessions;
 mod stat;
 mod stores;
 mod sync;
@@ -64,6 +65,7 @@ fn run(verb: Option<&Verb>) -> CommandResult {
         Verb::Copy(arguments) => copy::run(arguments),
         Verb::Sync(arguments) => sync::run(arguments),
         Verb::Drop(arguments) => drop::run(arguments),
+        Verb::Sessions(arguments) => sessions::run(arguments),
         Verb::Completion(arguments) => completion::run(arguments),
         Verb::Manual(arguments) => manual::run(arguments),
     }

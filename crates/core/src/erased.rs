@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Details, Filter, Found, Key, Page, Result, Stat, Store, Swept,
-    Ttl, Verified,
+    Budget, Capabilities, Cursor, Details, Filter, Found, Key, OwnerChange, Page, Result, Stat,
+    Store, Swept, Ttl, Verified,
 };
 
 /// A store of any type.
@@ -29,7 +29,7 @@ pub(crate) trait AnyStore: Send + Sync {
 
 /// A lease of any store. Dropping it releases.
 pub(crate) trait AnyHeld: Send {
-    fn commit(self: Box<Self>, payload: &[u8], ttl: Ttl) -> Result<()>;
+    fn commit(self: Box<Self>, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()>;
     fn touch(&mut self, ttl: Ttl) -> Result<()>;
     fn release(self: Box<Self>) -> Result<()>;
     fn regenerate(&mut self, new: &Key, grace: Duration) -> Result<()>;
@@ -105,10 +105,13 @@ impl<S: Store> AnyStore for Erased<S> {
 }
 
 impl<S: Store> AnyHeld for Hold<S> {
-    fn commit(mut self: Box<Self>, payload: &[u8], ttl: Ttl) -> Result<()> {
-        match self.held.take() {
-            Some(held) => self.store.commit(held, payload, ttl),
-            None => Ok(()),
+    fn commit(mut self: Box<Self>, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
+        match (self.held.take(), owner) {
+            (Some(held), OwnerChange::Keep) => self.store.commit(held, payload, ttl),
+            (Some(held), OwnerChange::Set(owner)) => {
+                self.store.commit_owned(held, payload, ttl, owner)
+            }
+            (None, _) => Ok(()),
         }
     }
 

@@ -5,16 +5,24 @@
 //! lease is released. It adds no lock and no cache.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::counters::Counters;
 use crate::erased::{AnyHeld, AnyStore, Erased};
+use crate::store::no_owners;
 use crate::{
     Absence, Budget, Capabilities, Counter, Cursor, Details, Error, ErrorKind, Filter, Found, Key,
-    Limits, Operation, Page, Record, Result, Stat, Store, Swept, Ttl, Verified,
+    Limits, Listed, Operation, Owner, OwnerChange, Page, Record, Result, Stat, Store, Swept, Ttl,
+    Verified,
 };
+
+/// The first pass of a revocation finds every session that keeps its id while the pass lasts.
+const REVOKE_PASSES_MIN: u32 = 2;
+/// Users who log in faster than their sessions are ended do not keep a revocation from its end.
+const REVOKE_PASSES_MAX: u32 = 16;
 
 /// An opened store. Clones share it; threads and forked children may use it.
 #[derive(Clone)]
@@ -34,6 +42,7 @@ pub struct Lease {
     fence: u64,
     key: Key,
     sessions: Sessions,
+    owner: OwnerChange,
 }
 
 /// A granted `begin`.
@@ -123,6 +132,7 @@ impl Sessions {
             fence,
             key: found.moved_to.unwrap_or_else(|| key.clone()),
             sessions: self.clone(),
+            owner: OwnerChange::Keep,
         };
         Ok(Begun { lease, record: found.record, absence: found.absence, moved })
     }
@@ -197,13 +207,85 @@ impl Sessions {
     /// One page of the live records; `InvalidArgument` for a page size outside its limits. See
     /// [`Store::list`].
     pub fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let page = if (1..=Limits::PAGE_ENTRIES_MAX).contains(&filter.entries_max) {
+        let page = if filter.owner.is_some() && !self.capabilities().owners {
+            Err(no_owners())
+        } else if (1..=Limits::PAGE_ENTRIES_MAX).contains(&filter.entries_max) {
             self.0.store.list(cursor, filter)
         } else {
             let why = format!("a page has 1 to {} entries", Limits::PAGE_ENTRIES_MAX);
             Err(Error::new(ErrorKind::InvalidArgument, why))
         };
         self.done(Operation::List, None, page)
+    }
+
+    /// The live sessions of an owner, each once, in the order of their keys. `key.as_listed()` of
+    /// each reads or ends it.
+    ///
+    /// A session is in it if it has the owner, and keeps its id, for as long as the call lasts.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when owners are not declared.
+    pub fn sessions_of(&self, owner: Owner) -> Result<Vec<Listed>> {
+        let mut listed = BTreeMap::new();
+        self.each_of(owner, |entry| {
+            listed.insert(entry.key.clone(), entry);
+            Ok(())
+        })?;
+        Ok(listed.into_values().collect())
+    }
+
+    /// Ends all sessions of an owner, but for one: a log-out everywhere. Returns how many it has
+    /// ended. `but` is a key as the application knows it; without one no session is left.
+    ///
+    /// No session is missed that had the owner before the call began, also if it gets another id
+    /// meanwhile: the store is looked through until it shows no new one, twice at least. One that
+    /// gets the owner meanwhile may be ended or not: change the password first.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when owners are not declared; those of [`Store::destroy`], after which some
+    /// sessions have been ended. The call can be repeated.
+    pub fn revoke(&self, owner: Owner, but: Option<&Key>) -> Result<u64> {
+        // The key of a lease that an alias led to is the one that the store shows.
+        let but = but.map(|key| [key.clone(), self.listed_key(key)]);
+        let is_kept = |key: &Key| but.as_ref().is_some_and(|but| but.contains(key));
+        let mut ended = BTreeSet::new();
+        // A session that gets another id between its listing and its end is found under that one
+        // by the next pass.
+        for pass in 1..=REVOKE_PASSES_MAX {
+            let before = ended.len();
+            self.each_of(owner, |entry| {
+                if !is_kept(&entry.key) {
+                    self.destroy(&entry.key.as_listed())?;
+                    ended.insert(entry.key);
+                }
+                Ok(())
+            })?;
+            if pass >= REVOKE_PASSES_MIN && ended.len() == before {
+                break;
+            }
+        }
+        Ok(ended.len() as u64)
+    }
+
+    /// `Unsupported` where sessions cannot have owners: before a handler promises one.
+    pub fn check_owners(&self) -> Result<()> {
+        let declared = if self.capabilities().owners { Ok(()) } else { Err(no_owners()) };
+        self.done(Operation::SetOwner, None, declared)
+    }
+
+    fn each_of(&self, owner: Owner, mut each: impl FnMut(Listed) -> Result<()>) -> Result<()> {
+        let filter = Filter { owner: Some(owner), ..Filter::default() };
+        let mut cursor = None;
+        loop {
+            let page = self.list(cursor.as_ref(), &filter)?;
+            page.entries.into_iter().try_for_each(&mut each)?;
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// See [`Store::details`].
@@ -325,10 +407,23 @@ impl Lease {
     /// error the lease has ended, and after any but `Unreachable` nothing was written. See
     /// [`Store::commit`].
     pub fn commit(self, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let Lease { held, key, sessions, .. } = self;
+        let Lease { held, key, sessions, owner, .. } = self;
         // On `TooLarge` the lease is dropped at the end of this function, which releases it.
-        let committed = sessions.check_size(payload).and_then(|()| held.commit(payload, ttl));
+        let committed =
+            sessions.check_size(payload).and_then(|()| held.commit(payload, ttl, owner));
         committed.map_err(|error| sessions.unsaved(error, Operation::Commit, &key, payload))
+    }
+
+    /// Makes the commit of this lease set the owner of the session, or take it away. The owner then
+    /// stays with the session until another commit sets one. Nothing is written before the commit.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when owners are not declared; the lease stays good.
+    pub fn set_owner(&mut self, owner: Option<Owner>) -> Result<()> {
+        self.sessions.check_owners()?;
+        self.owner = OwnerChange::Set(owner);
+        Ok(())
     }
 
     /// Moves the expiry and keeps the lease. See [`Store::touch_held`].

@@ -151,8 +151,8 @@
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Details, Error, ErrorKind, Filter, Found, Key, Page, Result,
-    Stat, Swept, Ttl, Verified,
+    Budget, Capabilities, Cursor, Details, Error, ErrorKind, Filter, Found, Key, Owner, Page,
+    Result, Stat, Swept, Ttl, Verified,
 };
 
 /// A place where sessions are kept. The module documentation has a complete example.
@@ -215,6 +215,28 @@ pub trait Store: Send + Sync + 'static {
     /// unchanged: a change that may have been made is never told as refused.
     fn commit(&self, held: Self::Held, payload: &[u8], ttl: Ttl) -> Result<()>;
 
+    /// [`Store::commit`] that sets the owner of the session, or takes it away. A commit that does
+    /// neither keeps the owner, as touches and [`Store::regenerate`] do; a new record has none.
+    ///
+    /// A store that keeps an index of owners writes it before the record: a listing of the owner
+    /// that begins after this call misses no session, and looks at each record, so that one that
+    /// the index names and was never written, or has another owner, is not in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::commit`]; `Unsupported` when owners are not declared.
+    fn commit_owned(
+        &self,
+        held: Self::Held,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        let _ = (payload, ttl, owner);
+        self.release(held)?;
+        Err(no_owners())
+    }
+
     /// Moves the expiry without a lease and without writing the payload.
     ///
     /// # Errors
@@ -272,7 +294,8 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `Unsupported` when listing is not declared; `InvalidArgument` for a cursor of another store.
+    /// `Unsupported` when listing is not declared, and for the sessions of an owner when owners are
+    /// not; `InvalidArgument` for a cursor of another store.
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         let _ = (cursor, filter);
         Err(no_listing())
@@ -316,4 +339,9 @@ pub trait Store: Send + Sync + 'static {
 
 fn no_listing() -> Error {
     Error::new(ErrorKind::Unsupported, "this store cannot list its sessions")
+}
+
+pub(crate) fn no_owners() -> Error {
+    Error::new(ErrorKind::Unsupported, "this store keeps no owners of sessions")
+        .advice("use another store, or keep a list of a user's sessions in your application")
 }

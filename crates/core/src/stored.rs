@@ -183,8 +183,14 @@ mod tests {
 
     const HOUR_MS: u64 = 3_600_000;
     /// Every kind, in each of its ages at the moment 100.
-    const HEAD: Head =
-        Head { version: 3, created: ms(1), written: ms(50), expires: ms(101), ends: None };
+    const HEAD: Head = Head {
+        version: 3,
+        created: ms(1),
+        written: ms(50),
+        expires: ms(101),
+        ends: None,
+        owner: None,
+    };
     const LIVE: Stored<u8> = Stored::Live(HEAD);
     const EXPIRED: Stored<u8> = Stored::Live(Head { expires: ms(100), ..HEAD });
     const TOUCHED: Stored<u8> =

@@ -223,14 +223,15 @@ fn foreign_directories_and_formats_are_refused() {
     drop(reopen(&newer, &clock, EngineOptions::default()));
     let format = std::fs::read_to_string(newer.join("format")).unwrap();
     for (from, to) in [
-        ("format 3", "format 4"),
+        ("format 4", "format 5"),
         ("order little", "order big"),
         ("incompatible 0", "incompatible 4"),
     ] {
         std::fs::write(newer.join("format"), format.replace(from, to)).unwrap();
         refused(&newer, "incompatible");
     }
-    std::fs::write(newer.join("format"), &format).unwrap();
+    // The format before knew no owners, and is read.
+    std::fs::write(newer.join("format"), format.replace("format 4", "format 3")).unwrap();
     drop(reopen(&newer, &clock, EngineOptions::default()));
     std::fs::OpenOptions::new()
         .write(true)

@@ -8,7 +8,7 @@ pub use self::save::{Save, Saved};
 
 use std::time::Duration;
 
-use sessile_core::{Clock, Error, ErrorKind, Key, Result, Sessions};
+use sessile_core::{Clock, Error, ErrorKind, Key, Owner, OwnerChange, Result, Sessions};
 
 use self::save::touch_unlocked;
 use crate::late;
@@ -27,6 +27,8 @@ pub struct Request {
     made: Option<Key>,
     /// A lock was not free in time; see [`Rules::best_effort`].
     waited: bool,
+    /// What the next save does with the owner of its session.
+    owner: OwnerChange,
 }
 
 #[derive(Default)]
@@ -90,7 +92,20 @@ impl Request {
             state: State::Closed,
             made: None,
             waited: false,
+            owner: OwnerChange::Keep,
         }
+    }
+
+    /// Makes the next save set the owner of its session, or take it away, also if the payload is as
+    /// it was. A request that ends before, or gives its session up, sets none.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where sessions cannot have owners.
+    pub fn set_owner(&mut self, sessions: &Sessions, owner: Option<Owner>) -> Result<()> {
+        sessions.check_owners()?;
+        self.owner = OwnerChange::Set(owner);
+        Ok(())
     }
 
     /// Changes the rules, for this session and the next ones.
@@ -247,6 +262,7 @@ impl Request {
             _ => Closed::Done,
         };
         self.reset();
+        self.owner = OwnerChange::Keep;
         closed
     }
 
@@ -273,6 +289,7 @@ impl Request {
         self.reset();
         self.made = None;
         self.waited = false;
+        self.owner = OwnerChange::Keep;
     }
 
     fn is_forked_child(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sessile_core::{
-    Absence, Begun, Error, ErrorKind, Found, Key, Lease, Record, Result, Sessions, Timestamp,
+    Absence, Begun, Error, ErrorKind, Found, Key, Lease, Owner, Record, Result, Sessions, Timestamp,
 };
 
 use crate::diverged::Diverged;
@@ -53,6 +53,8 @@ pub(crate) struct Locked {
     pub(crate) lease: Lease,
     /// Whether there is a record; a new session has none.
     pub(crate) stored: bool,
+    /// Of the record that was read.
+    pub(crate) owner: Option<Owner>,
     /// What another request has stored since the session was read.
     pub(crate) diverged: Option<Box<Diverged>>,
 }
@@ -115,7 +117,8 @@ impl Session {
         let Begun { lease, record, .. } = begun;
         let end = record.as_ref().and_then(|record| rules.end(&record.head));
         let stored = record.is_some();
-        let hold = Hold::Locked(Locked { lease, stored, diverged: None });
+        let owner = record.as_ref().and_then(|record| record.head.owner);
+        let hold = Hold::Locked(Locked { lease, stored, owner, diverged: None });
         let payload = record.map_or(Vec::new(), |record| record.payload);
         Session { key, payload, hold, end, warning: None }
     }
@@ -159,12 +162,12 @@ impl Session {
         let Some(record) = record.filter(|record| record.head.created == created) else {
             return Err(sessions.refuse_save(&self.key, ErrorKind::Destroyed.into()));
         };
-        let mut diverged = None;
+        let (owner, mut diverged) = (record.head.owner, None);
         if record.payload != self.payload {
             let (base, theirs) = (std::mem::take(&mut self.payload), record.payload);
             diverged = Some(Box::new(Diverged { base, theirs, removals }));
         }
-        self.hold = Hold::Locked(Locked { lease, stored: true, diverged });
+        self.hold = Hold::Locked(Locked { lease, stored: true, owner, diverged });
         Ok(())
     }
 

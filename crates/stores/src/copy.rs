@@ -86,13 +86,16 @@ impl Pair {
         if !found.is_behind() {
             return Ok(found);
         }
-        let Begun { lease, record, absence, moved } = self.to.begin(key, WAIT_MAX)?;
+        let Begun { mut lease, record, absence, moved } = self.to.begin(key, WAIT_MAX)?;
         let moved_to = moved.then(|| lease.key().clone());
         let found = compared(&old, &Found { record, moved_to, absence });
         let Some(rest) = Ttl::rest_of(&old.head, self.clock.now()) else {
             return Ok(Compared::Ended);
         };
         if found.is_behind() {
+            if old.head.owner.is_some() && self.to.capabilities().owners {
+                lease.set_owner(old.head.owner)?;
+            }
             lease.commit(&old.payload, rest)?;
             if self.old(key)?.is_none() {
                 self.to.destroy(key)?;

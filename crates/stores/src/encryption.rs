@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Begun, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, Key, Lease, Limits,
-    Listed, Page, Record, Result, Sessions, Stat, Store, Swept, Ttl, Verified,
+    Listed, Owner, Page, Record, Result, Sessions, Stat, Store, Swept, Ttl, Verified,
 };
 
 use self::envelope::Envelope;
@@ -97,6 +97,17 @@ impl Store for Encrypted {
     fn commit(&self, lease: Lease, payload: &[u8], ttl: Ttl) -> Result<()> {
         let sealed = self.envelope.seal(lease.key().bin(), payload)?;
         lease.commit(&sealed, ttl)
+    }
+
+    fn commit_owned(
+        &self,
+        mut lease: Lease,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        lease.set_owner(owner)?;
+        self.commit(lease, payload, ttl)
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {

@@ -10,8 +10,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Holder, Key, Listed, Page,
-    Result, Sessions, Stat, Store, Stored, Swept, Timestamp, Ttl, Waiting, destroy_aliases,
+    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Holder, Key, Listed,
+    Owner, OwnerChange, Page, Result, Sessions, Stat, Store, Stored, Swept, Timestamp, Ttl,
+    Waiting, destroy_aliases,
 };
 
 use crate::locks::lock;
@@ -36,6 +37,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     waiting: Waiting::Event,
     value_bytes_max: 1 << 40,
     listing: true,
+    owners: true,
     ..Capabilities::MINIMAL
 };
 
@@ -95,8 +97,8 @@ impl Slot {
         self.stored.clone().look_up(self.payload.clone(), now).break_value().unwrap_or_default()
     }
 
-    fn put(&mut self, old: Option<Head>, payload: &[u8], ttl: Ttl, now: Timestamp) {
-        (self.stored, self.payload) = (Stored::Live(Head::next(old, ttl, now)), payload.to_vec());
+    fn put(&mut self, head: Head, payload: &[u8]) {
+        (self.stored, self.payload) = (Stored::Live(head), payload.to_vec());
     }
 
     fn touch(&mut self, ttl: Ttl, now: Timestamp) -> Result<()> {
@@ -113,6 +115,15 @@ impl Slot {
 }
 
 impl Memory {
+    fn commit_with(&self, held: &Held, payload: &[u8], ttl: Ttl, set: OwnerChange) -> Result<()> {
+        let (now, mut state) = (self.clock.now(), lock(&self.state));
+        let slot = state.leased(held)?;
+        slot.put(Head::next(slot.stored.head(), ttl, now).with_owner(set), payload);
+        slot.lease = None;
+        self.wake(state);
+        Ok(())
+    }
+
     fn wake(&self, state: MutexGuard<'_, State>) {
         drop(state);
         self.freed.notify_all();
@@ -177,17 +188,22 @@ impl Store for Memory {
         if slot.is_taken(now) {
             return Err(ErrorKind::Exists.into());
         }
-        slot.put(None, payload, ttl, now);
+        slot.put(Head::next(None, ttl, now), payload);
         Ok(())
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let (now, mut state) = (self.clock.now(), lock(&self.state));
-        let slot = state.leased(&held)?;
-        slot.put(slot.stored.head(), payload, ttl, now);
-        slot.lease = None;
-        self.wake(state);
-        Ok(())
+        self.commit_with(&held, payload, ttl, OwnerChange::Keep)
+    }
+
+    fn commit_owned(
+        &self,
+        held: Held,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        self.commit_with(&held, payload, ttl, OwnerChange::Set(owner))
     }
 
     fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
@@ -282,7 +298,8 @@ impl Store for Memory {
         let (now, state, mut page) = (self.clock.now(), lock(&self.state), Page::default());
         for (count, (key, slot)) in state.slots.range((from, Unbounded)).enumerate() {
             let bytes = slot.payload.len() as u64;
-            if let Some(head) = slot.stored.live(now).filter(|_| filter.matches(key, bytes)) {
+            let live = slot.stored.live(now);
+            if let Some(head) = live.filter(|head| filter.matches(key, bytes, head.owner)) {
                 page.entries.push(Listed { key: key.clone(), payload_bytes: bytes, head });
             }
             if count + 1 == filter.entries_max {

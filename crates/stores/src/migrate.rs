@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Absence, Begun, Budget, Capabilities, Clock, Cursor, Detail, Details, ErrorKind, Filter, Found,
-    Key, Lease, Page, Result, Sessions, Stat, Store, Swept, Ttl,
+    Key, Lease, Owner, Page, Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
 use crate::locks::process_local::ProcessLocal;
@@ -115,6 +115,8 @@ impl Store for Migrate {
     fn capabilities(&self) -> Capabilities {
         let id_bytes_max = self.both().map(|store| store.limits().id_bytes_max);
         Capabilities {
+            // Those of an old store without owners have none until they have moved.
+            owners: self.to.capabilities().owners,
             value_bytes_max: self.to.limits().payload_bytes_max,
             id_bytes_max: id_bytes_max.into_iter().min().unwrap_or(0),
             ..several::capabilities(&[&self.to, &self.from], &self.both())
@@ -156,6 +158,17 @@ impl Store for Migrate {
     }
 
     fn commit(&self, lease: Lease, payload: &[u8], ttl: Ttl) -> Result<()> {
+        lease.commit(payload, ttl)
+    }
+
+    fn commit_owned(
+        &self,
+        mut lease: Lease,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        lease.set_owner(owner)?;
         lease.commit(payload, ttl)
     }
 
@@ -214,7 +227,11 @@ impl Store for Migrate {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        several::list(&self.both(), cursor, filter).map(|(_, page)| page)
+        let both = self.both();
+        let [old, new @ ..] = &both;
+        let has_owned = filter.owner.is_none() || old.capabilities().owners;
+        let stores = if has_owned { both.as_slice() } else { new };
+        several::list(stores, cursor, filter).map(|(_, page)| page)
     }
 
     fn details(&self) -> Result<Details> {

@@ -41,8 +41,8 @@ pub mod wire;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
-    Sessions, Stat, Store, Stored, Swept, Ttl, read_aliases,
+    Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Owner,
+    OwnerChange, Page, Result, Sessions, Stat, Store, Stored, Swept, Ttl, read_aliases,
 };
 
 use self::connection::Connection;
@@ -129,12 +129,29 @@ impl Mysql {
         Ok(())
     }
 
-    fn next_rows(&self, after: Option<&Cursor>, bin: Option<&Bin>, most: usize) -> Result<Chunk> {
+    fn commit_with(&self, mut held: Held, saved: (&[u8], Ttl, OwnerChange)) -> Result<()> {
+        self.resume(&mut held)?;
+        commit::commit(&mut held, &self.statements, saved, self.clock.now())
+            .inspect_err(|failure| self.pool.note(failure))?;
+        self.pool.give_back(held.connection);
+        Ok(())
+    }
+
+    fn next_rows(
+        &self,
+        after: Option<&Cursor>,
+        (bin, owner): (Option<&Bin>, Option<Owner>),
+        most: usize,
+    ) -> Result<Chunk> {
         let after = after.map(Key::try_from).transpose()?;
         let (mut conditions, mut values) = (vec!["1"], Vec::new());
         if let Some(bin) = bin {
             conditions.push("bin = ?");
             values.push(Value::Word(bin.name()));
+        }
+        if let Some(owner) = owner {
+            conditions.push("owner = ?");
+            values.push(owner.into());
         }
         if let Some(key) = &after {
             // Once more in a form in which every server finds the place in the index.
@@ -144,9 +161,11 @@ impl Mysql {
         }
         values.push((most as u64).into());
         let statement = format!(
-            "SELECT bin, id, kind, version, created, written, expires, bytes FROM {} FORCE INDEX \
-             (PRIMARY) WHERE {} ORDER BY bin, id LIMIT ?",
+            "SELECT bin, id, kind, version, created, written, expires, bytes, owner FROM {} \
+             FORCE INDEX ({}) WHERE {} ORDER BY bin, id LIMIT ?",
             self.statements.table,
+            // The rows of one owner lie in the order of the primary key.
+            if owner.is_some() { "owner" } else { "PRIMARY" },
             conditions.join(" AND ")
         );
         let message = Message::of(&statement, &values);
@@ -177,7 +196,7 @@ impl Store for Mysql {
         self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             read_aliases(asked, &self.clock, |key| {
                 let row = connection.row(&self.statements.select, &key_values(key))?;
-                Ok(row::decode(row, 0, 9, key)?)
+                Ok(row::decode(row, 0, 10, key)?)
             })
         })
     }
@@ -186,12 +205,18 @@ impl Store for Mysql {
         change(|| create::create(self, key, payload, ttl))
     }
 
-    fn commit(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.resume(&mut held)?;
-        commit::commit(&mut held, &self.statements, payload, ttl, self.clock.now())
-            .inspect_err(|failure| self.pool.note(failure))?;
-        self.pool.give_back(held.connection);
-        Ok(())
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.commit_with(held, (payload, ttl, OwnerChange::Keep))
+    }
+
+    fn commit_owned(
+        &self,
+        held: Held,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        self.commit_with(held, (payload, ttl, OwnerChange::Set(owner)))
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
@@ -247,11 +272,12 @@ impl Store for Mysql {
     }
 
     fn stat(&self) -> Result<Stat> {
-        stat(self.clock.now(), |after, most| self.next_rows(after, None, most))
+        stat(self.clock.now(), |after, most| self.next_rows(after, (None, None), most))
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let rows = self.next_rows(cursor, filter.bin.as_ref(), filter.entries_max)?;
+        let rows =
+            self.next_rows(cursor, (filter.bin.as_ref(), filter.owner), filter.entries_max)?;
         Ok(page(filter, self.clock.now(), rows))
     }
 }

@@ -35,8 +35,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
-    Sessions, Stat, Store, Swept, Ttl, read_aliases,
+    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Owner, OwnerChange,
+    Page, Result, Sessions, Stat, Store, Swept, Ttl, read_aliases,
 };
 
 use self::connection::Connection;
@@ -140,12 +140,19 @@ impl Postgres {
         Ok(deadline)
     }
 
-    fn next_rows(&self, after: Option<&Cursor>, most: usize) -> Result<Chunk> {
-        let values = [row_of(after)?.into(), (most as u64).into()];
+    fn next_rows(
+        &self,
+        after: Option<&Cursor>,
+        most: usize,
+        owner: Option<Owner>,
+    ) -> Result<Chunk> {
+        let mut values = vec![row_of(after)?.into(), (most as u64).into()];
+        values.extend(owner.map(Value::from));
+        let sql = if owner.is_some() { Sql::ListOwned } else { Sql::List };
         let found = self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
-            connection.run_one(Sql::List, &values)
+            connection.run_one(sql, &values)
         })?;
-        let last = found.rows.last().map(|row| row.integer(8)).transpose()?.flatten();
+        let last = found.rows.last().map(|row| row.integer(9)).transpose()?.flatten();
         Ok(Chunk { records: found.rows.iter().map(listed).collect(), last: last.map(after_row) })
     }
 }
@@ -201,7 +208,17 @@ impl Store for Postgres {
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        commit::commit(self, held, payload, ttl)
+        commit::commit(self, held, (payload, ttl, OwnerChange::Keep))
+    }
+
+    fn commit_owned(
+        &self,
+        held: Held,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        commit::commit(self, held, (payload, ttl, OwnerChange::Set(owner)))
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
@@ -260,11 +277,11 @@ impl Store for Postgres {
     }
 
     fn stat(&self) -> Result<Stat> {
-        stat(self.clock.now(), |after, most| self.next_rows(after, most))
+        stat(self.clock.now(), |after, most| self.next_rows(after, most, None))
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let rows = self.next_rows(cursor, filter.entries_max)?;
+        let rows = self.next_rows(cursor, filter.entries_max, filter.owner)?;
         Ok(page(filter, self.clock.now(), rows))
     }
 }

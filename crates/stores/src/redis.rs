@@ -29,9 +29,9 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 use sessile_core::{
-    Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, Key,
-    Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Timestamp, Ttl, Waiting,
-    destroy_aliases, follow_aliases, read_aliases,
+    Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, Key, Owner,
+    OwnerChange, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Timestamp,
+    Ttl, Waiting, destroy_aliases, follow_aliases, read_aliases,
 };
 
 use self::begin::Held;
@@ -103,9 +103,10 @@ const CAPABILITIES: Capabilities = Capabilities {
     waiting: Waiting::Event,
     ownership: Ownership::Time,
     expiry: Expiry::Native,
-    value_bytes_max: (512 << 20) - value::HEADER_BYTES as u64,
+    value_bytes_max: (512 << 20) - value::HEAD_BYTES as u64,
     sessions_bounded_by: SessionsBound::ServerMemory { setting: "maxmemory", evicts: false },
     listing: true,
+    owners: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
     ..Capabilities::MINIMAL
 };
@@ -215,7 +216,19 @@ impl Store for Redis {
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        change(|| commit::commit(&self.soon(), held, payload, ttl))
+        let saved = (payload, ttl, OwnerChange::Keep);
+        change(|| commit::commit(&self.soon(), held, saved))
+    }
+
+    fn commit_owned(
+        &self,
+        held: Held,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        let saved = (payload, ttl, OwnerChange::Set(owner));
+        change(|| commit::commit(&self.soon(), held, saved))
     }
 
     fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {

@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, Key, Lease, Page, Result,
-    Sessions, Stat, Store, Swept, Ttl,
+    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, Key, Lease, Owner, Page,
+    Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
 use self::large_store::LargeStore;
@@ -153,6 +153,17 @@ impl Store for Route {
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+        write::commit(self, held, payload, ttl)
+    }
+
+    fn commit_owned(
+        &self,
+        mut held: Held,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        held.lease.set_owner(owner)?;
         write::commit(self, held, payload, ttl)
     }
 

@@ -33,8 +33,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, ErrorKind, Filter, Found, Head, Holder, Key,
-    Locking, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Swept, Ttl, Verified,
-    destroy_aliases, follow_aliases, read_aliases,
+    Locking, Owner, OwnerChange, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Swept,
+    Ttl, Verified, destroy_aliases, follow_aliases, read_aliases,
 };
 
 use self::connection::{Pool, immediate};
@@ -79,6 +79,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     value_bytes_max: 1_000_000_000 - 1_000,
     sessions_bounded_by: SessionsBound::Disk { inodes: false },
     listing: true,
+    owners: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
     ..Capabilities::MINIMAL
 };
@@ -143,6 +144,15 @@ impl Sqlite {
         let done = self.read(|connection| immediate(connection, || run(connection)))?;
         self.every_second.sync_if_due();
         Ok(done)
+    }
+
+    fn commit_with(&self, held: Held, payload: &[u8], ttl: Ttl, set: OwnerChange) -> Result<()> {
+        let saved = (payload, ttl, set);
+        let now = self.clock.now();
+        let committed = self.read(|connection| lease::commit(connection, &held, saved, now));
+        drop(held); // the lock is free before the disk is asked for anything more
+        self.every_second.sync_if_due();
+        committed
     }
 
     fn lock(&self, key: &Key, start: Instant, wait_max: Duration) -> Result<ByteLock> {
@@ -214,11 +224,17 @@ impl Store for Sqlite {
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let now = self.clock.now();
-        let committed = self.read(|connection| lease::commit(connection, &held, payload, ttl, now));
-        drop(held); // the lock is free before the disk is asked for anything more
-        self.every_second.sync_if_due();
-        committed
+        self.commit_with(held, payload, ttl, OwnerChange::Keep)
+    }
+
+    fn commit_owned(
+        &self,
+        held: Held,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        self.commit_with(held, payload, ttl, OwnerChange::Set(owner))
     }
 
     fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
@@ -301,12 +317,13 @@ impl Store for Sqlite {
 
     fn stat(&self) -> Result<Stat> {
         self.read(|connection| {
-            stat(self.clock.now(), |after, most| next_rows(connection, after, most))
+            stat(self.clock.now(), |after, most| next_rows(connection, after, most, None))
         })
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let rows = self.read(|connection| next_rows(connection, cursor, filter.entries_max))?;
+        let rows = self
+            .read(|connection| next_rows(connection, cursor, filter.entries_max, filter.owner))?;
         Ok(page(filter, self.clock.now(), rows))
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Cursor, Details, Durability, Error, ErrorKind, Expiry, Filter, Found,
-    Key, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
+    Key, Owner, OwnerChange, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Ttl,
+    Verified, Waiting,
 };
 
 use super::lease::HeldEntry;
@@ -23,6 +24,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     id_bytes_max: 256,
     sessions_bounded_by: SessionsBound::SharedMemory,
     listing: true,
+    owners: true,
     ..Capabilities::MINIMAL
 };
 
@@ -181,7 +183,20 @@ impl Store for Engine {
     }
 
     fn commit(&self, held: HeldEntry, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.change(|plane, me, now| me.commit(plane, &held, payload, ttl, now))
+        self.change(|plane, me, now| {
+            me.commit(plane, &held, (payload, ttl), OwnerChange::Keep, now)
+        })
+    }
+
+    fn commit_owned(
+        &self,
+        held: HeldEntry,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        let set = OwnerChange::Set(owner);
+        self.change(|plane, me, now| me.commit(plane, &held, (payload, ttl), set, now))
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
@@ -217,7 +232,10 @@ impl Store for Engine {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        self.plane.list(cursor, filter)
+        match filter.owner {
+            Some(owner) => self.plane.list_owned(owner, cursor, filter),
+            None => self.plane.list(cursor, filter),
+        }
     }
 
     fn details(&self) -> Result<Details> {

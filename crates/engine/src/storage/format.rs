@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sessile engine
-//! format 3
+//! format 4
 //! uuid 8d5c...
 //! secret 77ab...           the key of the digests of ids
 //! byte-order little
@@ -24,7 +24,9 @@ use crate::memory::*;
 
 const NAME: &str = "format";
 const FIRST_LINE: &str = "sessile engine";
-const VERSION: &str = "3";
+const VERSION: &str = "4";
+/// Its records have no owners; otherwise they are the same.
+const VERSION_BEFORE: &str = "3";
 const BYTES_MAX: u64 = 4_096;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,7 +116,8 @@ impl Format {
             [("format", VERSION), ("byte-order", "little"), ("features-incompatible", "0")]
         {
             let found = value(name).unwrap_or("nothing");
-            if found != wanted {
+            let is_earlier = name == "format" && found == VERSION_BEFORE;
+            if found != wanted && !is_earlier {
                 let why = format!(
                     "another version of Sessile made this store: it has {name} {found:.20}, this \
                      version knows {wanted}"

@@ -35,12 +35,13 @@ impl Request {
         }
         let end = record.as_ref().and_then(|record| self.rules.end(&record.head));
         let stored = record.is_some();
+        let owner = record.as_ref().and_then(|record| record.head.owner);
         let changed = record.filter(|record| record.payload != saved);
         let diverged = changed.map(|record| {
             let (base, theirs) = (saved.to_vec(), record.payload);
             Box::new(Diverged { base, theirs, removals: Removals::Lose })
         });
-        let hold = Hold::Locked(Locked { lease, stored, diverged });
+        let hold = Hold::Locked(Locked { lease, stored, owner, diverged });
         let session = Session { key, payload: Vec::new(), hold, end, warning: None };
         self.state = State::Active(session, Phase::Open);
         Ok(())

@@ -35,10 +35,10 @@ pub fn list(mode: &impl Mode, cursor: Option<&Cursor>, filter: &Filter) -> Resul
     walk_in_order(mode, "", after.unwrap_or_default(), only, &mut |path, key| {
         looked_at += 1;
         // The bin first: no file of another bin is read.
-        if filter.matches(key, u64::MAX)
+        if filter.matches(key, u64::MAX, filter.owner)
             && let Some((head, bytes)) = mode.read_head(key)
             && !head.expired(now)
-            && filter.matches(key, bytes)
+            && filter.matches(key, bytes, head.owner)
         {
             page.entries.push(Listed { key: key.clone(), payload_bytes: bytes, head });
         }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::Stat;
-use sessile_core::{Bin, Error, ErrorKind, Head, Key, Result, Stored, Timestamp, Ttl, Verified};
+use sessile_core::{
+    Bin, Error, ErrorKind, Head, Key, OwnerChange, Result, Stored, Timestamp, Ttl, Verified,
+};
 
 use super::directory::{Directory, FileName, Opened};
 use super::system::Identity;
@@ -64,7 +66,7 @@ pub trait Mode: Send + Sync + 'static {
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
     /// Releases the lease if it succeeds. After an error the gate may still be held.
-    fn commit(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()>;
+    fn commit(&self, held: &Held, saved: (&[u8], Ttl, OwnerChange)) -> Result<()>;
     /// The caller has the gate.
     fn touch(&self, file: &OwnedFd, stat: &Stat, ttl: Ttl) -> Result<()>;
     /// Puts a tombstone in place of the file that the name had. False if it has another by now.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use sessile_core::{
-    Budget, Capabilities, Cursor, ErrorKind, Filter, Found, Key, Page, Result, Stat, Store, Swept,
-    Ttl, Verified, destroy_aliases, follow_aliases,
+    Budget, Capabilities, Cursor, ErrorKind, Filter, Found, Key, Owner, OwnerChange, Page, Result,
+    Stat, Store, Swept, Ttl, Verified, destroy_aliases, follow_aliases,
 };
 
 use super::lock::{SessionLocks, lock_free, unlock};
@@ -29,6 +29,17 @@ impl<M: Mode> Files<M> {
     pub fn new(mode: M, capabilities: Capabilities) -> Result<Files<M>> {
         let locks = SessionLocks::open(Arc::clone(mode.side()))?;
         Ok(Files { mode, locks, capabilities, swept_to: SweptTo::default() })
+    }
+
+    fn commit_with(&self, held: Held, saved: (&[u8], Ttl, OwnerChange)) -> Result<()> {
+        check_process(held.pid)?;
+        let committed = self.mode.commit(&held, saved);
+        if committed.is_err() {
+            gate::release(&held.file);
+            // The lease ends, whatever failed. The error of the commit says more.
+            let _ = self.release(held);
+        }
+        committed
     }
 }
 
@@ -83,14 +94,17 @@ impl<M: Mode> Store for Files<M> {
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        check_process(held.pid)?;
-        let committed = self.mode.commit(&held, payload, ttl);
-        if committed.is_err() {
-            gate::release(&held.file);
-            // The lease ends, whatever failed. The error of the commit says more.
-            let _ = self.release(held);
-        }
-        committed
+        self.commit_with(held, (payload, ttl, OwnerChange::Keep))
+    }
+
+    fn commit_owned(
+        &self,
+        held: Held,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        self.commit_with(held, (payload, ttl, OwnerChange::Set(owner)))
     }
 
     fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {

@@ -172,7 +172,7 @@ fn lock_and_read_once(
     let Some((fence, row)) = lock_and_select(connection, request, &selects)? else {
         return Ok(None);
     };
-    let read = decode(row, 0, 9, request.key);
+    let read = decode(row, 0, 10, request.key);
     keep_if_readable(connection, request.name, fence, read)
 }
 
@@ -202,9 +202,9 @@ fn lock_and_read_by_name(
     let row = row.filter(|row| !row.is_null(1));
     let large = |row: &Row| row.integer(1).is_ok_and(|kind| kind == Some(0)) && row.is_null(10);
     let read = if row.as_ref().is_some_and(large) {
-        decode(connection.row(&statements.select, &key_values(key))?, 0, 9, key)
+        decode(connection.row(&statements.select, &key_values(key))?, 0, 10, key)
     } else {
-        decode(row, 1, 10, key)
+        decode(row, 1, 11, key)
     };
     keep_if_readable(connection, name, fence, read)
 }

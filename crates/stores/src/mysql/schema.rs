@@ -7,12 +7,13 @@
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::connection::{Connection, numbers_of, unexpected};
-use super::failure::Attempt;
+use super::failure::{Attempt, DUPLICATE_COLUMN, MysqlFailure};
 use super::statement::Message;
 use crate::sql::row::Columns;
 use crate::sql::value::Value;
 use crate::sql::{SCHEMA, check_schema, foreign_table};
 
+const SCHEMA_WITHOUT_OWNERS: &str = "1";
 /// What the comment of the table begins with; the number of the schema follows.
 const MARK: &str = "sessions of sessile, schema ";
 const COMMENT: &str = "SELECT TABLE_COMMENT, ENGINE FROM information_schema.TABLES
@@ -78,9 +79,12 @@ fn create(table: &str) -> String {
             bytes   BIGINT       NOT NULL COMMENT 'of the payload',
             target  VARCHAR(256) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'regenerated: \
             the new id',
+            owner   CHAR(24)     CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'live: the \
+            digest of the owner, if there is one',
             payload LONGBLOB         NULL COMMENT 'live: what the application stored',
             PRIMARY KEY (bin, id),
-            KEY due (due)
+            KEY due (due),
+            KEY owner (owner)
         ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC COMMENT = '{MARK}{SCHEMA}'"
     )
 }
@@ -102,8 +106,34 @@ fn check_server(version: &str) -> Result<()> {
 fn is_ours(connection: &mut Connection, table: &str) -> Attempt<bool> {
     let Some(row) = connection.row(COMMENT, &[Value::Word(table)])? else { return Ok(false) };
     let text = |column| row.text(column).ok().flatten().unwrap_or_default();
+    if text(0).strip_prefix(MARK) == Some(SCHEMA_WITHOUT_OWNERS) {
+        return match connection.run(&Message::of(&add_owners(table), &[])) {
+            // Another process was faster.
+            Err(failure) if failure.is(&[DUPLICATE_COLUMN]) => is_ours(connection, table),
+            Err(failure) => Err(cannot_add_owners(failure)),
+            Ok(_) => is_ours(connection, table),
+        };
+    }
     check_table(text(0), text(1))?;
     Ok(true)
+}
+
+/// One statement, so that it is done or not. It copies no payload.
+fn add_owners(table: &str) -> String {
+    format!(
+        "ALTER TABLE {table} ADD COLUMN owner CHAR(24) CHARACTER SET ascii COLLATE ascii_bin NULL \
+         COMMENT 'live: the digest of the owner, if there is one', ADD KEY owner (owner), \
+         COMMENT = '{MARK}{SCHEMA}'"
+    )
+}
+
+fn cannot_add_owners(failure: MysqlFailure) -> MysqlFailure {
+    let error = Error::from(failure);
+    let why = "the table has no column for owners, and this user cannot add it";
+    Error::new(error.kind().clone(), why)
+        .advice("run its ALTER TABLE (crates/stores/design/mysql.md, Owners) as a user who may")
+        .source(error)
+        .into()
 }
 
 fn check_table(comment: &str, engine: &str) -> Result<()> {
@@ -124,10 +154,10 @@ mod tests {
 
     #[test]
     fn only_our_table_in_our_version_is_used() {
-        assert!(check_table("sessions of sessile, schema 1", "InnoDB").is_ok());
+        assert!(check_table("sessions of sessile, schema 2", "InnoDB").is_ok());
         for (comment, engine) in [
-            ("sessions of sessile, schema 1", "MyISAM"),
-            ("sessions of sessile, schema 2", "InnoDB"),
+            ("sessions of sessile, schema 2", "MyISAM"),
+            ("sessions of sessile, schema 3", "InnoDB"),
             ("sessions of sessile, schema 0", "InnoDB"),
             ("sessions of sessile, schema x", "InnoDB"),
             ("", "InnoDB"),

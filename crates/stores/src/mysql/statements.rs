@@ -54,7 +54,7 @@ pub(super) struct Statements {
 }
 
 /// What `row.rs` decodes, in its order.
-const HEAD: &str = "kind, version, created, written, expires, ends, due, mark, target";
+const HEAD: &str = "kind, version, created, written, expires, ends, due, mark, target, owner";
 
 impl Statements {
     pub fn new(table: &str) -> Statements {
@@ -106,7 +106,7 @@ impl Statements {
             delete_forgotten: format!("DELETE FROM {table} WHERE {key} AND kind = 1 AND due = 0"),
             insert: format!(
                 "INSERT INTO {table} ({columns}, bin, id) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             ),
             replace_unless_alias: format!("{replace} AND kind <> 2"),
             replace,

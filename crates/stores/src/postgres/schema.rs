@@ -16,7 +16,7 @@ use super::names::TableNames;
 use super::options::Options;
 use crate::connections::options::Timeouts;
 use crate::connections::pool::PooledConnection;
-use crate::sql::{SCHEMA, check_schema, foreign_table};
+use crate::sql::{SCHEMA, WITHOUT_OWNERS, check_schema, foreign_table};
 
 /// The sequence of fences is lifted when it is this far behind the server's time: far more numbers
 /// than are drawn between the look at it and the lift, and a shorter time than any restart takes.
@@ -96,7 +96,7 @@ pub(super) fn greet(connection: &mut Connection) -> Attempt<Option<String>> {
 /// Room is left on each page for the next version of a row, which then needs no new index entry
 /// ("HOT" in the server's documentation). Payloads are not compressed: the visitor waits for that.
 fn creation(names: &TableNames) -> String {
-    let TableNames { table, fences, about, due_index, .. } = names;
+    let TableNames { table, fences, about, due_index, owner_index, .. } = names;
     let turn = names.lock("", "create");
     format!(
         "SELECT pg_advisory_xact_lock({turn}), set_config('synchronous_commit', 'on', true);
@@ -115,11 +115,14 @@ fn creation(names: &TableNames) -> String {
             bin     text     COLLATE \"C\" NOT NULL,
             id      text     COLLATE \"C\" NOT NULL,
             target  text     COLLATE \"C\",
+            owner   text     COLLATE \"C\",
             payload bytea,
             UNIQUE (id, bin)
         ) WITH (fillfactor = 70);
         ALTER TABLE {table} ALTER COLUMN payload SET STORAGE EXTERNAL;
         CREATE INDEX IF NOT EXISTS {due_index} ON {table} (due, number);
+        CREATE INDEX IF NOT EXISTS {owner_index} ON {table} (owner, number)
+            WHERE owner IS NOT NULL;
         CREATE SEQUENCE IF NOT EXISTS {fences};
         CREATE TABLE IF NOT EXISTS {about} (version integer NOT NULL);
         INSERT INTO {about} SELECT {SCHEMA} WHERE NOT EXISTS (SELECT FROM {about})"
@@ -140,7 +143,7 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
     let found: Vec<bool> =
         found.iter().flatten().map(|cell| cell.as_deref() == Some("t")).collect();
     match found.as_slice() {
-        [_, true] => {}
+        [_, true] => add_owners(&mut connection, &names)?,
         [true, false] => return Err(foreign_table().into()),
         _ => match connection.run_text(&creation(&names)) {
             Err(failure) if failure.is(code::UNDEFINED_COLUMN) => {
@@ -152,6 +155,33 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
     check_tables(&mut connection, &names)?;
     connection.names = Arc::new(names);
     Ok(connection)
+}
+
+/// Brings a table of schema 1 up to date, in one transaction. A program of that schema that has
+/// connections goes on with them.
+fn add_owners(connection: &mut Connection, names: &TableNames) -> Attempt<()> {
+    let TableNames { table, about, owner_index, .. } = names;
+    let found = connection.run_text(&format!("SELECT version FROM {about}"))?;
+    let version = found.first().and_then(|row| row.first()?.as_deref()?.parse().ok());
+    if version != Some(WITHOUT_OWNERS) {
+        return Ok(()); // the caller checks it
+    }
+    let turn = names.lock("", "create");
+    let added = connection.run_text(&format!(
+        "SELECT pg_advisory_xact_lock({turn}), set_config('synchronous_commit', 'on', true);
+        ALTER TABLE {table} ADD COLUMN IF NOT EXISTS owner text COLLATE \"C\";
+        CREATE INDEX IF NOT EXISTS {owner_index} ON {table} (owner, number)
+            WHERE owner IS NOT NULL;
+        UPDATE {about} SET version = {SCHEMA} WHERE version = {WITHOUT_OWNERS}"
+    ));
+    added.map(drop).map_err(|failure| {
+        let error = Error::from(failure);
+        let why = "the table has no column for owners, and this user cannot add it";
+        Error::new(error.kind().clone(), why)
+            .advice("run crates/stores/design/postgres.md, Owners, as the owner of the table")
+            .source(error)
+            .into()
+    })
 }
 
 /// One round trip, which looks at the version and at the sequence of fences; one more to lift it.

@@ -10,7 +10,7 @@ use redis::RedisResult;
 use sessile_core::{Bin, Cursor, Filter, Head, Key, Listed, Page, Result, Stat, Stored};
 
 use super::bounded::Bounded;
-use super::value::{HEADER_BYTES, decode_header};
+use super::value::{HEAD_BYTES, decode_header, payload_from};
 
 const STEP: usize = 1_000;
 /// A count that takes longer stops and says so. Each step blocks the server for well under a
@@ -45,7 +45,7 @@ pub fn list(store: &Bounded<'_>, cursor: Option<&Cursor>, filter: &Filter) -> Re
     let now = store.clock.now();
     let mut entries = Vec::new();
     for (key, head, payload_bytes) in store.heads(keys)? {
-        if !head.expired(now) && filter.matches(&key, payload_bytes) {
+        if !head.expired(now) && filter.matches(&key, payload_bytes, head.owner) {
             entries.push(Listed { key, payload_bytes, head });
         }
     }
@@ -70,7 +70,7 @@ impl Bounded<'_> {
         let mut pipeline = redis::pipe();
         for key in &keys {
             let name = self.names.data(key);
-            pipeline.cmd("GETRANGE").arg(&name).arg(0).arg(HEADER_BYTES - 1);
+            pipeline.cmd("GETRANGE").arg(&name).arg(0).arg(HEAD_BYTES - 1);
             pipeline.cmd("STRLEN").arg(&name);
         }
         pipeline.ignore_errors();
@@ -81,7 +81,8 @@ impl Bounded<'_> {
         let records = keys.into_iter().zip(answers).filter_map(|(key, answer)| {
             let (header, bytes) = answer?;
             let stored: Stored<()> = decode_header(&header, |_| Ok(())).ok()?;
-            Some((key, stored.head()?, bytes.checked_sub(HEADER_BYTES as u64)?))
+            let head = stored.head()?;
+            Some((key, head, bytes.checked_sub(payload_from(Some(&head)) as u64)?))
         });
         Ok(records.collect())
     }

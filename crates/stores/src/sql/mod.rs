@@ -41,7 +41,9 @@ pub fn random_mark() -> Result<i64> {
     random::bytes().map(i64::from_le_bytes)
 }
 
-pub const SCHEMA: i64 = 1;
+/// Of the tables. Schema 1 had no owners; it is brought up to date when a store is opened.
+pub const SCHEMA: i64 = 2;
+pub const WITHOUT_OWNERS: i64 = 1;
 
 /// Refuses (`Incompatible`) tables of another schema. `what` has them: "the table", "the file".
 pub fn check_schema(what: &str, found: i64) -> Result<()> {
@@ -71,6 +73,7 @@ pub const ON_A_SERVER: Capabilities = Capabilities {
     waiting: Waiting::Event,
     sessions_bounded_by: SessionsBound::ServerDisk,
     listing: true,
+    owners: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
     ..Capabilities::MINIMAL
 };

@@ -12,7 +12,7 @@ use super::connection::{Pool, immediate};
 use super::failure::failure;
 use super::files::file_error;
 use crate::locks::byte_lock::{Acquired, ByteLocks, LockName};
-use crate::sql::check_schema;
+use crate::sql::{WITHOUT_OWNERS, check_schema};
 
 /// "sess" in the header of the file: <https://www.sqlite.org/pragma.html#pragma_application_id>.
 const APPLICATION_ID: i64 = 0x7365_7373;
@@ -33,23 +33,32 @@ CREATE TABLE session (
     due     INTEGER NOT NULL, -- when a sweep looks at the row: never later than it may remove it
     mark    INTEGER NOT NULL, -- destroyed: which destruction it was
     target  TEXT,             -- regenerated: the new id
+    owner   TEXT,             -- live: the digest of the owner, if there is one
     payload BLOB,             -- live: what the application stored
     UNIQUE (bin, id)
 ) STRICT;
 CREATE INDEX session_due ON session (due);
+CREATE INDEX session_owner ON session (owner) WHERE owner IS NOT NULL;
 CREATE TABLE boot (
     number INTEGER PRIMARY KEY,
     id     TEXT NOT NULL      -- the last boot of the host on which the database was opened
 ) STRICT;
 PRAGMA application_id = 0x73657373;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
+";
+
+/// From schema 1. A program of that schema that has the file open goes on; it cannot open it again.
+const ADD_OWNERS: &str = "
+ALTER TABLE session ADD COLUMN owner TEXT;
+CREATE INDEX session_owner ON session (owner) WHERE owner IS NOT NULL;
+PRAGMA user_version = 2;
 ";
 
 /// Returns the number of this boot.
 pub(super) fn create_or_check(pool: &Pool, locks: &ByteLocks) -> Result<u64> {
     let boot = boot_id();
     let known = pool.with(|connection| {
-        if is_new(connection)? {
+        if is_new(connection)? || has_no_owners(connection)? {
             return Ok(None);
         }
         check_ours(connection)?;
@@ -76,6 +85,9 @@ pub(super) fn create_or_check(pool: &Pool, locks: &ByteLocks) -> Result<u64> {
             }
             immediate(connection, || connection.execute_batch(CREATE).map_err(failure))?;
         }
+        if has_no_owners(connection)? {
+            immediate(connection, || connection.execute_batch(ADD_OWNERS).map_err(failure))?;
+        }
         check_ours(connection)?;
         immediate(connection, || next_boot(connection, &boot))
     })
@@ -87,6 +99,11 @@ fn pragma(connection: &Connection, name: &str) -> Result<i64> {
 
 fn is_new(connection: &Connection) -> Result<bool> {
     Ok(pragma(connection, "schema_version")? == 0 && pragma(connection, "application_id")? == 0)
+}
+
+fn has_no_owners(connection: &Connection) -> Result<bool> {
+    Ok(pragma(connection, "application_id")? == APPLICATION_ID
+        && pragma(connection, "user_version")? == WITHOUT_OWNERS)
 }
 
 fn check_ours(connection: &Connection) -> Result<()> {

@@ -150,7 +150,7 @@ fn a_file_that_is_no_database_is_refused_and_not_changed() {
 fn a_newer_schema_is_refused() {
     let scratch = Scratch::new();
     drop(scratch.open(&manual()));
-    scratch.sql("PRAGMA user_version = 2");
+    scratch.sql("PRAGMA user_version = 3");
     assert_eq!(kind(scratch.try_open(&manual())), "incompatible");
 }
 

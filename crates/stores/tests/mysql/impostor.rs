@@ -246,7 +246,7 @@ fn a_connection_that_the_server_has_closed_for_its_silence_costs_no_request() {
                 return Ok(());
             } else if !is_opened(server, &asked)? {
                 sender.send(connection).map_err(io::Error::other)?;
-                rows(server, 10, None, LAST)?;
+                rows(server, 11, None, LAST)?;
             }
         }
     });
@@ -303,7 +303,7 @@ fn is_opened(server: &mut Server<impl Read + Write>, asked: &[u8]) -> io::Result
         (0..3).try_for_each(|_| server.say(&done(MORE)))?;
         rows(server, 5, Some(&["8.0.40", "67108864", "0", "1", "1"]), LAST)?;
     } else if has(asked, b"TABLE_COMMENT") {
-        rows(server, 2, Some(&["sessions of sessile, schema 1", "InnoDB"]), LAST)?;
+        rows(server, 2, Some(&["sessions of sessile, schema 2", "InnoDB"]), LAST)?;
     } else if has(asked, b"wsrep_on") {
         rows(server, 1, None, LAST)?;
     } else {

@@ -152,7 +152,7 @@ fn a_table_that_is_not_ours_is_refused_and_left_alone() {
     assert_eq!(refusal(&private.url("&table=carts")).0, ErrorKind::Incompatible);
     assert_eq!(private.number("SELECT id FROM carts"), 17);
     drop(private.open(""));
-    private.run("ALTER TABLE sessile_session COMMENT 'sessions of sessile, schema 2'");
+    private.run("ALTER TABLE sessile_session COMMENT 'sessions of sessile, schema 3'");
     let (kind, text) = refusal(&private.url(""));
     assert!(kind == ErrorKind::Incompatible && text.contains("schema 2"), "{text}");
 }

@@ -102,9 +102,9 @@ fn tables_of_others_and_newer_ones_are_refused_and_left_alone() {
     assert_eq!(private.sql("SELECT * FROM carts"), ["1"]);
     let store = private.open();
     store.create(&key("a"), b"x", ttl()).unwrap();
-    private.sql("UPDATE sessile_about SET version = 2");
+    private.sql("UPDATE sessile_about SET version = 3");
     assert_eq!(refused(&private.url()), "incompatible");
-    private.sql("UPDATE sessile_about SET version = 1");
+    private.sql("UPDATE sessile_about SET version = 2");
     assert!(private.open().peek(&key("a")).unwrap().is_some());
     private.sql("DROP TABLE sessile");
     assert_eq!(store.peek(&key("a")).unwrap_err().kind(), &ErrorKind::Incompatible);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{
     Absence, Begun, Bin, Budget, Capabilities, Clock, Counter, Cursor, Details, Error, ErrorKind,
-    Filter, Found, Holder, Key, Lease, Limits, Page, Record, Result, Sessions, Stat, Store, Swept,
-    Ttl, Verified,
+    Filter, Found, Holder, Key, Lease, Limits, Owner, Page, Record, Result, Sessions, Stat, Store,
+    Swept, Ttl, Verified,
 };
 
 use super::StoreFault::{self, *};
@@ -36,6 +36,7 @@ pub struct BrokenLease {
     lease: Option<Lease>,
     _global: Option<Lease>,
     was_missing: bool,
+    owned: bool,
 }
 
 impl BrokenStore {
@@ -178,7 +179,7 @@ impl BrokenStore {
 
 impl BrokenLease {
     fn new(key: &Key, lease: Option<Lease>) -> BrokenLease {
-        BrokenLease { key: key.clone(), lease, _global: None, was_missing: false }
+        BrokenLease { key: key.clone(), lease, _global: None, was_missing: false, owned: false }
     }
 
     fn lost(&self) -> Error {
@@ -294,6 +295,10 @@ impl Store for BrokenStore {
             _ => {}
         }
         let lease = self.lease_of(&mut held).ok_or_else(|| held.lost())?;
+        let mut lease = lease;
+        if self.is(OwnerForgotten) && !held.owned && self.inner.capabilities().owners {
+            lease.set_owner(None)?;
+        }
         let committed = match self.fault {
             LostWrite => lease.release(),
             TornWrite | TornByCrash => self.tear(lease, &held.key, payload, ttl),
@@ -308,6 +313,21 @@ impl Store for BrokenStore {
             return self.force(&held.key, payload, ttl);
         }
         self.leaky(committed, &held.key)
+    }
+
+    fn commit_owned(
+        &self,
+        mut held: BrokenLease,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: Option<Owner>,
+    ) -> Result<()> {
+        let has_one = self.inner.peek(&held.key)?.is_some_and(|it| it.head.owner.is_some());
+        if let Some(lease) = held.lease.as_mut().filter(|_| !(self.is(OwnerStays) && has_one)) {
+            lease.set_owner(owner)?;
+        }
+        held.owned = true;
+        self.commit(held, payload, ttl)
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
@@ -403,8 +423,10 @@ impl Store for BrokenStore {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        let all = Filter { owner: None, ..filter.clone() };
+        let filter = if self.is(OwnersMix) { &all } else { filter };
         let mut page = self.inner.list(cursor, filter)?;
-        if self.is(ListSkips) {
+        if self.is(ListSkips) || self.is(OwnedSkips) && filter.owner.is_some() {
             page.entries.pop();
         }
         Ok(page)

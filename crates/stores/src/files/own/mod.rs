@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{OFlags, RenameFlags, Stat};
-use sessile_core::{Clock, Head, Key, Result, Stored, Timestamp, Ttl, Verified};
+use sessile_core::{Clock, Head, Key, OwnerChange, Result, Stored, Timestamp, Ttl, Verified};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::claim::claim;
@@ -160,8 +160,8 @@ impl Mode for OwnMode {
         self.name(key).sync_if(self.durable)
     }
 
-    fn commit(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        commit::commit(self, held, payload, ttl)
+    fn commit(&self, held: &Held, saved: (&[u8], Ttl, OwnerChange)) -> Result<()> {
+        commit::commit(self, held, saved)
     }
 
     fn touch(&self, file: &OwnedFd, stat: &Stat, ttl: Ttl) -> Result<()> {
