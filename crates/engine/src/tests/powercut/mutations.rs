@@ -12,7 +12,7 @@ use crate::memory::{Mutation, with_mutation};
 /// Histories that are tried in search of one mistake.
 const HISTORIES_MAX: u64 = 100;
 /// A slow machine does not try longer.
-const TIME_MAX: Duration = Duration::from_secs(120);
+const TIME_MAX: Duration = Duration::from_secs(300);
 
 /// The seed of a history that finds it soon. Should the engine or the laboratory have changed so
 /// that it does not any more, those after it are tried.
