@@ -45,10 +45,11 @@ use self::lock::{Held, Lease};
 use self::options::Options;
 use self::schema::Settings;
 use self::statements::Sql;
+use crate::connections::breaker;
 use crate::connections::deadline::Deadline;
 use crate::connections::doubt::change;
 use crate::connections::pool::{AttemptFailure, Pool};
-use crate::connections::retry::retry;
+use crate::connections::retry::{RETRY_FOR, retry};
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::sql::list::{Chunk, after_row, listed, page, row_of, stat};
 use crate::sql::row::{Columns, unsigned};
@@ -91,7 +92,12 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let deadline = Deadline::new(Duration::ZERO, options.timeouts.response);
     let end = deadline.of_answer(Duration::ZERO);
     let connect = || schema::create_or_check(&options, end);
-    let first = retry(deadline, PostgresFailure::is_transient, connect)?;
+    let first = retry(
+        deadline,
+        RETRY_FOR,
+        |failure: &PostgresFailure| breaker::outage().is_none() && failure.is_transient(),
+        connect,
+    )?;
     refuse_pooled_transactions(&options, &first, end)?;
     let pool = Pool::new(Settings { options, names: Arc::clone(&first.names) });
     pool.give_back(first);

@@ -9,17 +9,23 @@
 //! may be sent twice with the effect of once; the server's clock decides no expiry (it only frees
 //! memory).
 //!
-//! Not here: Redis Cluster, which needs a client that follows slots, a fence counter in each slot,
-//! and a `regenerate` over two of them.
+//! Not here: how to find the server: `redis/servers.rs`.
 
 mod begin;
 mod bounded;
+mod cluster;
 mod commit;
 pub mod connection;
 pub mod failure;
 mod list;
 mod names;
+mod regenerate;
+mod replicas;
 mod script;
+mod sentinel;
+mod servers;
+mod slots;
+mod target;
 mod value;
 
 use std::ffi::OsString;
@@ -35,16 +41,14 @@ use sessile_core::{
 };
 
 use self::begin::Held;
-use self::connection::{Connection, Settings};
 use self::failure::CLUSTER;
 use self::names::Names;
-use self::script::{CREATE, DESTROY, REGENERATE, done};
-use self::value::held_value;
+use self::script::{CREATE, DESTROY};
+use self::servers::Servers;
 use crate::connections::bounded::BoundedStore;
 use crate::connections::doubt::change;
 use crate::connections::failure::error;
 use crate::connections::key_value;
-use crate::connections::pool::Pool;
 use crate::locks::check_process;
 use crate::locks::orphans::Orphans;
 use crate::locks::token::{Token, lock_ttl, mark, new_token};
@@ -54,8 +58,16 @@ use crate::store_url::StoreUrl;
 
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "redis",
-    schemes: &["redis", "rediss", "redis+unix"],
-    sentence: "A Redis or Valkey server: one or several web servers, expiry by itself",
+    schemes: &[
+        "redis",
+        "rediss",
+        "redis+unix",
+        "redis+cluster",
+        "rediss+cluster",
+        "redis+sentinel",
+        "rediss+sentinel",
+    ],
+    sentence: "A Redis or Valkey server, cluster or sentinel set: several web servers, expiry by itself",
     capabilities: CAPABILITIES,
     decorates: false,
     options: connection::HELP,
@@ -121,7 +133,8 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         clock: context.clock.clone(),
         names: Names(key_value::prefix(url, PREFIX_BYTES_MAX)?),
         lock_ttl: lock_ttl(url)?,
-        pool: Pool::new(Settings::parse(url)?),
+        min_replicas: url.number("min_replicas", 0, 0..=16)?,
+        servers: Servers::parse(url)?,
         orphans: Orphans::default(),
     };
     store.check_server(&url.redacted())?;
@@ -132,27 +145,29 @@ struct Redis {
     clock: Clock,
     names: Names,
     lock_ttl: Duration,
-    pool: Pool<Connection>,
+    min_replicas: u64,
+    servers: Servers,
     orphans: Orphans,
 }
 
 impl Redis {
-    /// Connects: a wrong password shows now and not in a visitor's request. Refuses a cluster: one
-    /// that is not told would serve most requests and fail the others. Warns of a server that would
-    /// drop sessions to make room.
+    /// Connects: a wrong password shows now and not in a visitor's request. Refuses a cluster that
+    /// the URL does not call one: it would serve most requests and fail the others. Warns of a
+    /// server that would drop sessions to make room.
     fn check_server(&self, label: &str) -> Result<()> {
         let mut ask = redis::pipe();
         ask.cmd("PING").cmd("INFO").arg("cluster").cmd("CONFIG").arg("GET").arg("maxmemory-policy");
         ask.ignore_errors();
-        let (cluster, policy) =
-            self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
-                type Answers =
-                    (RedisResult<Value>, RedisResult<String>, RedisResult<(String, String)>);
-                let (pong, cluster, policy): Answers = ask.query(connection)?;
-                pong.map(|_| (cluster, policy))
-            })?;
+        let deadline = self.servers.deadline(Duration::ZERO);
+        let any_key = Key::session("a")?;
+        let (cluster, policy) = self.servers.with(deadline, &any_key, |connection| {
+            type Answers = (RedisResult<Value>, RedisResult<String>, RedisResult<(String, String)>);
+            let (pong, cluster, policy): Answers = ask.query(connection)?;
+            pong.map(|_| (cluster, policy))
+        })?;
         // Hosted servers forbid INFO or CONFIG; then nothing is known.
-        if cluster.is_ok_and(|cluster| cluster.contains("cluster_enabled:1")) {
+        let is_cluster = cluster.is_ok_and(|cluster| cluster.contains("cluster_enabled:1"));
+        if is_cluster && self.servers.cluster().is_none() {
             return Err(error(CLUSTER));
         }
         if let Ok((_, policy)) = policy
@@ -202,7 +217,7 @@ impl Store for Redis {
         read_aliases(asked, &self.clock, |key| {
             let mut get = redis::cmd("GET");
             get.arg(self.names.data(key));
-            value::decode(key, store.query(&get)?)
+            value::decode(key, store.query(key, &get)?)
         })
     }
 
@@ -211,7 +226,7 @@ impl Store for Redis {
         let record = Stored::Live(Head::next(None, ttl, now));
         let (value, px) = self.value(&record, &token, payload, now);
         let args = (&token, value, px, now.as_ms());
-        change(|| done(self.soon().run(&CREATE, key, &[], args)?)).map(drop)
+        change(|| self.soon().change(&CREATE, key, &[], args)).map(drop)
     }
 
     fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -243,7 +258,7 @@ impl Store for Redis {
             return Ok(());
         }
         if let Some(connection) = held.watching.take() {
-            self.pool.give_back(connection);
+            self.servers.give_back(connection);
         }
         self.soon().unlock(&held, true)
     }
@@ -256,7 +271,7 @@ impl Store for Redis {
             let (value, px) = self.value(&tombstone, &token, b"", now);
             let visited: Vec<&str> = visited.iter().map(Key::id).collect();
             let args = (&token, value, px, now.as_ms(), visited);
-            let target = done(store.run(&DESTROY, key, &[], args)?)?;
+            let target = store.change(&DESTROY, key, &[], args)?;
             target.map(|id| key.sibling(&id)).transpose()
         })
     }
@@ -267,15 +282,9 @@ impl Store for Redis {
             // The script would take our own lock for that of an answer that was lost.
             return Err(ErrorKind::Exists.into());
         }
-        let now = self.clock.now();
-        let (alias, px) =
-            self.value(&Stored::alias(new.clone(), grace, now), &held.token, b"", now);
-        let lock = (held_value(&held.token, held.since), ms(self.lock_ttl));
-        let args = (&held.token, &held.read, now.as_ms(), lock, alias, px, held.head.is_some());
-        let others = self.names.of(new);
-        change(|| done(self.soon().run(&REGENERATE, &held.key, &others, args)?))?;
+        change(|| regenerate::regenerate(&self.soon(), held, new, grace))?;
         if let Some(connection) = held.watching.take() {
-            self.pool.give_back(connection); // it watched the old id
+            self.servers.give_back(connection); // it watched the old id
         }
         held.key = new.clone();
         if held.head.is_none() {

@@ -22,7 +22,8 @@ pub struct StoreUrl {
 }
 
 /// Schemes whose URLs may name several servers: `scheme://host:port,host:port/`.
-const SCHEMES_OF_SEVERAL: &[&str] = &["memcached"];
+const SCHEMES_OF_SEVERAL: &[&str] =
+    &["memcached", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"];
 
 /// The store of a URL that is only an absolute path.
 const SCHEME_OF_PATHS: &str = "sessile:";

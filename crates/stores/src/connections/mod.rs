@@ -3,6 +3,7 @@
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some stores are left out"))]
 
 pub mod bounded;
+pub mod breaker;
 pub mod deadline;
 pub mod doubt;
 pub mod failure;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a password leaves this module only as a value of [`Login`]; no error repeats it.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ impl Timeouts {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Address {
     Unix(PathBuf),
     /// `host` of an IPv6 address is without brackets.
@@ -65,6 +66,17 @@ impl Address {
             return Err(invalid("the URL names no host").advice(advice));
         }
         Ok(Address::Tcp { host, port: url.parts().port().unwrap_or(default_port) })
+    }
+}
+
+/// `host:port`, or a path.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "{}", path.display()),
+            Address::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Address::Tcp { host, port } => write!(f, "{host}:{port}"),
+        }
     }
 }
 

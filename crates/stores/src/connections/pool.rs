@@ -1,7 +1,8 @@
 //! The connections of one opened store to one server, and retries on them.
 //!
 //! Invariants: an idle connection holds no lock and is in no transaction; when one is found broken,
-//! the idle ones go too, because they are as old; only idempotent requests are retried.
+//! the idle ones go too, because they are as old; only idempotent requests are retried, and none on
+//! a server that is known to be out of order.
 //!
 //! Not for SQLite, whose connections a child has to close before it opens its first
 //! (`sqlite/connection.rs`): [`Idle`] only drops them.
@@ -10,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use sessile_core::Error;
 
+use super::breaker;
 use super::deadline::Deadline;
 use super::doubt;
 use super::idle::Idle;
 use super::options::Timeouts;
-use super::retry::retry;
+use super::retry::{RETRY_FOR, retry};
 
 pub trait AttemptFailure {
     /// Whether the same request may succeed after a short wait, or on a new connection.
@@ -43,6 +45,15 @@ pub trait PooledConnection: Sized {
     /// Whether any other request may use it.
     fn is_reusable(&self) -> bool;
     fn translate(settings: &Self::Settings, failure: Self::Failure) -> Error;
+    /// Whether an idle connection still leads where a new one would.
+    fn is_current(&self, _: &Self::Settings, _: Deadline) -> bool {
+        true
+    }
+    /// For how long another server may take over: so long a request is tried again. `None`: no
+    /// other does.
+    fn failover(_: &Self::Settings) -> Option<Duration> {
+        None
+    }
 }
 
 pub struct Pool<C: PooledConnection> {
@@ -115,12 +126,21 @@ impl<C: PooledConnection> Pool<C> {
         mut attempt: impl FnMut(C) -> Result<T, C::Failure>,
     ) -> sessile_core::Result<T> {
         let mut demotions = 0;
+        let failover = C::failover(&self.settings);
         let may_pass = |failure: &C::Failure| {
+            if breaker::outage().is_some_and(|outage| outage > failover.unwrap_or_default()) {
+                return false;
+            }
+            if failover.is_some() && failure.is_demotion() {
+                return true;
+            }
             demotions += u32::from(failure.is_demotion());
             failure.is_transient() || failure.is_demotion() && demotions == 1
         };
         let attempt = || attempt(self.take(deadline)?).inspect_err(|failure| self.note(failure));
-        retry(deadline, may_pass, attempt).map_err(|failure| C::translate(&self.settings, failure))
+        let longest = failover.unwrap_or(RETRY_FOR);
+        retry(deadline, longest, may_pass, attempt)
+            .map_err(|failure| C::translate(&self.settings, failure))
     }
 
     /// Remembers what the failure of a request says about it and about the idle connections.
@@ -138,11 +158,16 @@ impl<C: PooledConnection> Pool<C> {
         }
     }
 
-    fn take(&self, deadline: Deadline) -> Result<C, C::Failure> {
+    pub fn take(&self, deadline: Deadline) -> Result<C, C::Failure> {
+        breaker::forget_outage();
         let answer = deadline.of_answer(Duration::ZERO);
         let Some(mut connection) = self.idle.take() else {
             return C::open(&self.settings, answer);
         };
+        if !connection.is_current(&self.settings, deadline) {
+            self.idle.clear();
+            return C::open(&self.settings, answer);
+        }
         connection.set_deadline(answer);
         Ok(connection)
     }

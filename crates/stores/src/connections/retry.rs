@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 use super::deadline::Deadline;
 
 /// A server restart on the same host takes about this long.
-const RETRY_FOR: Duration = Duration::from_millis(1_500);
+pub const RETRY_FOR: Duration = Duration::from_millis(1_500);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const PAUSE_MAX: Duration = Duration::from_millis(800);
 
 /// Repeats an idempotent attempt while its failure may pass, with growing pauses, for a bounded
 /// time. Returns the last failure.
 pub fn retry<T, E>(
     deadline: Deadline,
+    longest: Duration,
     mut may_pass: impl FnMut(&E) -> bool,
     mut attempt: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
@@ -22,12 +24,12 @@ pub fn retry<T, E>(
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let over = start.elapsed() + pause > RETRY_FOR || pause >= deadline.left();
+        let over = start.elapsed() + pause > longest || pause >= deadline.left();
         if over || !may_pass(&error) {
             return Err(error);
         }
         std::thread::sleep(pause);
-        pause *= 2;
+        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
@@ -41,6 +43,7 @@ mod tests {
         let mut attempts = 0;
         let third = retry(
             long(),
+            RETRY_FOR,
             |_: &&str| true,
             || {
                 attempts += 1;
@@ -50,6 +53,7 @@ mod tests {
         assert_eq!(third, Ok(3));
         let once = retry(
             long(),
+            RETRY_FOR,
             |_| false,
             || {
                 attempts += 1;
@@ -59,7 +63,10 @@ mod tests {
         assert_eq!((once, attempts), (Err("no"), 4));
         let never = |deadline| {
             let start = Instant::now();
-            assert_eq!(retry(deadline, |_| true, || Err::<(), _>("never")), Err("never"));
+            assert_eq!(
+                retry(deadline, RETRY_FOR, |_| true, || Err::<(), _>("never")),
+                Err("never")
+            );
             start.elapsed()
         };
         let elapsed = never(long());

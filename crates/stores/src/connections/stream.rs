@@ -5,6 +5,9 @@
 //! are set when a wait could pass the deadline: on a connection in use that is never, because what
 //! is left at the beginning of an answer is nearly always the same.
 //!
+//! A stream tells the breaker what happens until its first byte arrives, and of time-outs
+//! (`breaker.rs`).
+//!
 //! Invariant: dropping it closes this process's descriptor and sends nothing.
 
 use std::io::{self, Read, Write};
@@ -17,6 +20,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::breaker::{self, Place, Watch};
 use super::options::{Address, Timeouts};
 use super::resolve::resolve;
 
@@ -28,6 +32,12 @@ pub struct Stream {
     read_time: SocketTime,
     write_time: SocketTime,
     deadline: Instant,
+    /// Until the first byte.
+    watch: Option<Watch>,
+    place: Place,
+    /// When something was sent last, and how long the silence after it may be.
+    sent: Instant,
+    patience: Duration,
 }
 
 impl Stream {
@@ -37,14 +47,27 @@ impl Stream {
         timeouts: &Timeouts,
         deadline: Instant,
     ) -> io::Result<Stream> {
-        let longest = timeouts.connect;
-        let socket = match address {
-            Address::Unix(path) => connect_unix(path, deadline.min(Instant::now() + longest))?,
-            Address::Tcp { host, port } => connect_tcp(host, *port, longest, deadline)?,
+        let patience = timeouts.connect;
+        let (socket, watch, place) = match address {
+            Address::Unix(path) => connect_at(Place::Unix(path.clone()), patience, deadline)?,
+            Address::Tcp { host, port } => connect_tcp(host, *port, patience, deadline)?,
         };
+        let sent = Instant::now();
         let (read_time, write_time) =
             (SocketTime::new(Timeout::Recv), SocketTime::new(Timeout::Send));
-        Ok(Stream { socket, read_time, write_time, deadline })
+        let watch = Some(watch);
+        Ok(Stream { socket, read_time, write_time, deadline, watch, place, sent, patience })
+    }
+
+    /// Whether it has to show soon that its server is back.
+    pub fn is_probe(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.probe_ends.is_some())
+    }
+
+    /// Of the next read or write.
+    fn end(&self) -> Instant {
+        let probe_ends = self.watch.as_ref().and_then(|watch| watch.probe_ends);
+        probe_ends.map_or(self.deadline, |end| end.min(self.deadline))
     }
 
     /// From now on reads and writes end at this time with the error `TimedOut`.
@@ -93,18 +116,43 @@ fn left(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-fn connect_tcp(host: &str, port: u16, longest: Duration, deadline: Instant) -> io::Result<OwnedFd> {
+type Connected = (OwnedFd, Watch, Place);
+
+fn connect_tcp(
+    host: &str,
+    port: u16,
+    longest: Duration,
+    deadline: Instant,
+) -> io::Result<Connected> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in resolve(host, port, left(deadline)?)? {
-        match TcpStream::connect_timeout(&address, left(deadline)?.min(longest)) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                return Ok(stream.into());
-            }
+        match connect_at(Place::Tcp(address), longest, deadline) {
+            Ok(connected) => return Ok(connected),
             Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+/// To a server that is not known to be out of order, or to see whether it still is.
+fn connect_at(place: Place, longest: Duration, deadline: Instant) -> io::Result<Connected> {
+    let mut watch = Watch::admit(place.clone(), longest)?;
+    let end = deadline.min(watch.probe_ends.unwrap_or_else(|| Instant::now() + longest));
+    let connected = match &place {
+        Place::Unix(path) => connect_unix(path, end),
+        Place::Tcp(address) => left(end).and_then(|left| {
+            let stream = TcpStream::connect_timeout(address, left)?;
+            stream.set_nodelay(true)?;
+            Ok(stream.into())
+        }),
+    };
+    match connected {
+        Ok(socket) => Ok((socket, watch, place)),
+        Err(error) => {
+            watch.failed(error.kind(), false);
+            Err(error)
+        }
+    }
 }
 
 /// A connect to a unix socket waits for room in the server's queue, which a hanging server never
@@ -120,16 +168,30 @@ fn connect_unix(path: &Path, deadline: Instant) -> io::Result<OwnedFd> {
 
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Stream { socket, read_time, deadline, .. } = self;
-        read_time.call_until(*deadline, socket, || rustix::io::read(&*socket, &mut *buffer))
+        let end = self.end();
+        let Stream { socket, read_time, watch, .. } = self;
+        let read = read_time.call_until(end, socket, || rustix::io::read(&*socket, &mut *buffer));
+        match (&read, watch.take()) {
+            (Ok(1..), Some(first)) => first.heard(),
+            (Err(error), Some(mut first)) => first.failed(error.kind(), true),
+            (Err(error), None) if error.kind() == io::ErrorKind::TimedOut => {
+                if self.sent.elapsed() >= self.patience.mul_f32(0.9) {
+                    breaker::stalled(&self.place, self.sent);
+                }
+            }
+            _ => {}
+        }
+        read
     }
 }
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Stream { socket, write_time, deadline, .. } = self;
+        let end = self.end();
+        let Stream { socket, write_time, .. } = self;
+        self.sent = Instant::now();
         // A server that has gone is an error, and no signal.
-        write_time.call_until(*deadline, socket, || net::send(&*socket, bytes, SendFlags::NOSIGNAL))
+        write_time.call_until(end, socket, || net::send(&*socket, bytes, SendFlags::NOSIGNAL))
     }
 
     fn flush(&mut self) -> io::Result<()> {

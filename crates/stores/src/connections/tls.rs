@@ -24,6 +24,7 @@ pub const TLS_CERT_FILE: OptionHelp =
 pub const TLS_KEY_FILE: OptionHelp = option("tls_key_file", "PEM of the client's key");
 
 /// What TLS to one server needs.
+#[derive(Clone)]
 pub struct Tls {
     /// The name that the server must prove.
     server: ServerName<'static>,
@@ -68,11 +69,19 @@ impl Tls {
         };
         // A cache of sessions is behind a mutex, which may be locked for ever in a child.
         config.resumption = Resumption::disabled();
-        let server = ServerName::try_from(host.to_owned());
-        let server = server
-            .map_err(|_| invalid("the host of the URL is no name that a certificate could have"))?;
+        let server = server_name(host)?;
         Ok(Tls { server, config: Arc::new(config) })
     }
+
+    /// With the same settings, to another server.
+    pub fn to(&self, host: &str) -> Result<Tls> {
+        Ok(Tls { server: server_name(host)?, config: Arc::clone(&self.config) })
+    }
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>> {
+    let name = ServerName::try_from(host.to_owned());
+    name.map_err(|_| invalid("the host is no name that a certificate could have"))
 }
 
 fn authorities(pem: Option<Vec<u8>>) -> Result<RootCertStore> {
@@ -130,6 +139,11 @@ impl Channel {
     /// Of the server, if the channel is encrypted.
     pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.tls.as_ref()?.peer_certificates()?.first()
+    }
+
+    /// See [`Stream::is_probe`].
+    pub fn is_probe(&self) -> bool {
+        self.stream.is_probe()
     }
 
     /// See [`Stream::set_deadline`].

@@ -13,7 +13,7 @@ use sessile_core::{Clock, Result, Timestamp};
 
 use super::{EntryName, Layout, ScannedEntry, Sizes, Walk};
 use crate::connections::key_value;
-use crate::connections::pool::{AttemptFailure, PooledConnection};
+use crate::connections::pool::AttemptFailure;
 use crate::redis::connection::{Connection, OF_CONNECTION, Settings};
 use crate::redis::failure::{translate, unexpected};
 use crate::registry::option;
@@ -42,7 +42,7 @@ fn open(url: &StoreUrl, clock: &Clock) -> Result<Box<dyn Walk>> {
     let settings = Settings::parse(url)?;
     let response = settings.timeouts.response;
     let mut connection =
-        Connection::open(&settings, Instant::now() + response).map_err(translate)?;
+        Connection::connect(&settings, Instant::now() + response).map_err(translate)?;
     let sizes = match redis::cmd("CLIENT").arg("NO-TOUCH").arg("ON").exec(&mut connection) {
         Ok(()) => Sizes::Payload,
         Err(failure) if failure.breaks_connection() => return Err(translate(failure)),

@@ -38,15 +38,21 @@ impl Orphans {
         self.put(Orphan { key: key.clone(), token: *token, since: Instant::now() });
     }
 
-    /// Releases all locks that may still exist, which wakes their waiters. Errors: `Unreachable`
-    /// while the server still does not answer: the caller's request would fail too.
+    /// Releases all locks that may still exist and concern the caller, which wakes their waiters.
+    /// Errors: `Unreachable` while the server still does not answer: the caller's request would
+    /// fail too.
     pub fn release_all(
         &self,
         lock_ttl: Duration,
+        concerns: impl Fn(&Key) -> bool,
         mut unlock: impl FnMut(&Key, &Token) -> Result<()>,
     ) -> Result<()> {
         let mut orphans = self.take();
         orphans.retain(|orphan| orphan.since.elapsed() < lock_ttl);
+        let concerned: Vec<bool> = orphans.iter().map(|orphan| concerns(&orphan.key)).collect();
+        let mut concerned = concerned.into_iter();
+        let others = orphans.extract_if(.., |_| !concerned.next().unwrap_or(true));
+        others.for_each(|orphan| self.put(orphan));
         while let Some(orphan) = orphans.pop() {
             match unlock(&orphan.key, &orphan.token) {
                 Err(error) if *error.kind() == ErrorKind::Unreachable => {

@@ -32,6 +32,9 @@ pub fn begin(store: &Bounded<'_>, asked: &Key, wait_max: Duration) -> Result<(He
     let token = new_token()?;
     let ((mut held, stored, payload), moved_to) = follow_aliases(asked, |key| -> Result<_> {
         let since = Clock::system().now();
+        // Its failure leaves no lock of this token, and must not displace one that may exist.
+        let orphans = store.servers.orphans_of(key);
+        orphans.release_all(store.lock_ttl, |_| true, |key, token| store.give_up(key, token))?;
         let locked = store.lock(key, &token, since, start, wait_max);
         let (granted, takeover) = locked.inspect_err(|error| {
             if !matches!(error.kind(), ErrorKind::LockTimeout { .. }) {
@@ -73,8 +76,6 @@ impl Bounded<'_> {
         start: Instant,
         wait_max: Duration,
     ) -> Result<(GrantedLock, Option<Takeover>)> {
-        let orphans = self.servers.orphans_of(key);
-        orphans.release_all(self.lock_ttl, |key, token| self.give_up(key, token))?;
         let (mut history, mut takeover, mut rounds) = (OwnerHistory::default(), None, 0);
         let mut attempt = self.try_lock(key, token, since, None)?;
         loop {

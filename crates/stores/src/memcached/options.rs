@@ -43,11 +43,7 @@ pub fn servers(url: &StoreUrl) -> Result<Vec<Endpoint>> {
     let mut servers: Vec<Endpoint> = Vec::new();
     for host in std::iter::once(url).chain(url.further_hosts()) {
         let address = Address::parse(host, DEFAULT_PORT)?;
-        let name = match &address {
-            Address::Unix(path) => path.display().to_string(),
-            Address::Tcp { host, port } if host.contains(':') => format!("[{host}]:{port}"),
-            Address::Tcp { host, port } => format!("{host}:{port}"),
-        };
+        let name = address.to_string();
         if servers.iter().any(|server| server.name == name) {
             return Err(invalid("a server is named twice"));
         }

@@ -12,10 +12,10 @@ use sessile_core::{ErrorKind, Found, Head, Key, Result, Timestamp, follow_aliase
 
 use super::bounded::Bounded;
 use super::connection::Connection;
-use super::failure::{translate, unexpected};
+use super::failure::{redirection, translate, unexpected};
 use super::value::{self, held_value};
 use super::{ms, script};
-use crate::connections::pool::{AttemptFailure, PooledConnection};
+use crate::connections::pool::AttemptFailure;
 use crate::locks::token::{Token, holder_bytes, mark, new_token};
 
 /// All waiters have the same, so that queueing again keeps their order.
@@ -33,6 +33,25 @@ const LIFT: &str = "local time = redis.call('TIME')
 const LIFT_EACH: Duration = Duration::from_secs(1);
 /// A counter below this was lost while connections went on: emptied by hand, or evicted.
 const FENCE_MIN: u64 = 1_000_000_000;
+
+/// The id of an entry of a stream is `ms-number`: the server's time or, if that is behind, the time
+/// of the last one, and a number that counts within it. 41 bits are enough for the time until 2039
+/// and 42 until 2109.
+const NUMBER_BITS: u32 = 20;
+
+/// From the answer to INCR, to the lift or to XADD.
+fn fence_of(answer: &Value) -> Option<u64> {
+    match answer {
+        Value::Int(fence) => u64::try_from(*fence).ok(),
+        Value::BulkString(id) => {
+            let (ms, number) = std::str::from_utf8(id).ok()?.split_once('-')?;
+            let (ms, number) = (ms.parse::<u64>().ok()?, number.parse::<u64>().ok()?);
+            // More than a million within one ms borrow from the next ones.
+            ms.checked_mul(1 << NUMBER_BITS)?.checked_add(number)
+        }
+        _ => None,
+    }
+}
 
 pub struct Held {
     pub key: Key,
@@ -69,7 +88,7 @@ type Granted = (u64, Option<Vec<u8>>, Option<Connection>);
 
 pub fn begin(store: &Bounded<'_>, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
     let start = Instant::now();
-    store.release_orphans()?;
+    store.release_orphans(asked)?;
     let token = new_token()?;
     // The reservation that was popped, once it has waited.
     let mut popped = None;
@@ -129,11 +148,12 @@ impl Bounded<'_> {
         // After a wait, others may be waiting behind.
         let marks = if popped.is_some() { 3 } else { 0 };
         let lock = (token, holder_bytes(since), ms(self.lock_ttl), since.as_ms());
-        let args = (lock, marks, popped.unwrap_or_default(), waits);
-        match self.run(&script::BEGIN, key, &[self.names.fence()], args)? {
-            (0, Value::Int(fence), data) => {
+        let (fence, is_stream) = self.source_of_fences(key);
+        let args = (lock, marks, popped.unwrap_or_default(), waits, is_stream);
+        match self.run(&script::BEGIN, key, &[fence], args)? {
+            (0, fence, data) => {
                 let data = redis::from_redis_value(data).map_err(|_| unexpected())?;
-                Ok(Tried::Granted((fence.unsigned_abs(), data, None)))
+                Ok(Tried::Granted((fence_of(&fence).ok_or_else(unexpected)?, data, None)))
             }
             (1, Value::BulkString(lock), Value::Int(remaining)) => {
                 // Negative: made by hand without a time limit. Then only the sleep's own bound
@@ -158,7 +178,8 @@ impl Bounded<'_> {
     /// Each connection lifts the counter before its first fence, because most of what loses the
     /// last fences ends all connections, and again after a second, because not all does: a primary
     /// that was a replica for a moment keeps them, and so may a proxy. (The ids of XADD would need
-    /// no lift, and cost each begin more.)
+    /// no lift, and cost each begin more.) In a cluster each slot has its fences, so that nearly
+    /// each begin would lift: there it is XADD.
     ///
     /// `None` when the lock is taken, when the id leads on, when the counter of fences was lost, or
     /// when the server refuses these commands: begin.lua sorts that out. It knows this token,
@@ -166,22 +187,25 @@ impl Bounded<'_> {
     fn try_plainly(&self, key: &Key, token: &Token, since: Timestamp) -> Result<Option<Granted>> {
         let [lock, data, _] = &self.names.of(key);
         let value = held_value(token, since);
-        let (fence, lock_ttl) = (self.names.fence(), ms(self.lock_ttl));
-        let pinned = self.pool.with_kept(self.deadline, |connection| {
+        let ((fence, is_stream), lock_ttl) = (self.source_of_fences(key), ms(self.lock_ttl));
+        let pinned = self.servers.with_kept(self.deadline, key, |connection| {
             let mut commands = redis::pipe();
             let now = Instant::now();
-            let lifts = connection.lifted.is_none_or(|last| now.duration_since(last) > LIFT_EACH);
+            let lifts = !is_stream
+                && connection.lifted.is_none_or(|last| now.duration_since(last) > LIFT_EACH);
             commands.cmd("UNWATCH").ignore(); // for a lease that ended without a commit
             commands.cmd("SET").arg(lock).arg(&value).arg("NX").arg("PX").arg(lock_ttl).ignore();
             commands.cmd("WATCH").arg(lock).arg(data).ignore();
             commands.cmd("GET").arg(lock);
-            if lifts {
+            if is_stream {
+                commands.cmd("XADD").arg(&fence).arg(&["MAXLEN", "0", "*", "", ""]);
+            } else if lifts {
                 commands.cmd("EVAL").arg(LIFT).arg(1).arg(&fence);
             } else {
                 commands.cmd("INCR").arg(&fence);
             }
             commands.cmd("GET").arg(data);
-            let answers = commands.query::<(Vec<u8>, u64, Option<Vec<u8>>)>(connection)?;
+            let answers = commands.query::<(Vec<u8>, Value, Option<Vec<u8>>)>(connection)?;
             if lifts {
                 connection.lifted = Some(now);
             }
@@ -192,11 +216,24 @@ impl Bounded<'_> {
             Err(error) if *error.kind() == ErrorKind::Unreachable => return Err(error),
             Err(_) => return Ok(None),
         };
-        if stored != value || fence < FENCE_MIN || value::leads_on(data.as_deref(), since) {
-            self.pool.give_back(connection);
-            return Ok(None);
+        let fence = fence_of(&fence).filter(|fence| *fence >= FENCE_MIN);
+        match fence {
+            Some(fence) if stored == value && !value::leads_on(data.as_deref(), since) => {
+                Ok(Some((fence, data, Some(connection))))
+            }
+            _ => {
+                self.servers.give_back(connection);
+                Ok(None)
+            }
         }
-        Ok(Some((fence, data, Some(connection))))
+    }
+
+    /// The name of the counter or, in a cluster, of the stream.
+    fn source_of_fences(&self, key: &Key) -> (String, bool) {
+        match self.servers.cluster() {
+            None => (self.names.fence(), false),
+            Some(_) => (self.names.fence_of_slot(key), true),
+        }
     }
 
     /// Sleeps until woken, at most `longest`. Returns what was popped, empty when the time was over
@@ -206,14 +243,34 @@ impl Bounded<'_> {
         let [_, _, wait] = self.names.of(key);
         let mut command = redis::cmd("BLPOP");
         command.arg(wait).arg(format!("{:.3}", longest.as_secs_f64()));
-        let slept = self.pool.once(self.deadline, |connection| {
+        let slept = self.servers.once(self.deadline, key, |connection| {
             connection.set_deadline(self.deadline.of_answer(longest));
             command.query::<Option<(Vec<u8>, Vec<u8>)>>(connection)
         });
-        match slept {
+        match slept? {
             Ok(answer) => Ok(answer.map(|(_, popped)| popped).unwrap_or_default()),
-            Err(error) if error.is_transient() => Ok(Vec::new()),
+            Err(error) if error.is_transient() || redirection(&error).is_some() => Ok(Vec::new()),
             Err(error) => Err(translate(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_of_a_stream_grow_with_its_ids() {
+        let fence = |id: &str| fence_of(&Value::BulkString(id.into()));
+        let ids =
+            ["1796000000000-0", "1796000000000-1", "1796000000000-1048575", "1796000000001-0"];
+        let fences = ids.map(|id| fence(id).unwrap());
+        assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+        assert!(i64::try_from(fences[3]).is_ok());
+        for foreign in ["", "1", "1-", "-1", "x-0", "18446744073709551615-0"] {
+            assert_eq!(fence(foreign), None, "{foreign}");
+        }
+        assert_eq!(fence_of(&Value::Int(7)), Some(7));
+        assert_eq!(fence_of(&Value::Int(-7)), None);
     }
 }

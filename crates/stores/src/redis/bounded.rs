@@ -1,11 +1,13 @@
 //! The store during one operation, which ends at its deadline.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
 use sessile_core::{Key, Result, Ttl};
 
 use super::begin::Held;
+use super::replicas::Replicas;
 use super::script::{RELEASE, TOUCH, done};
 use super::{EXPIRY_SLACK, Redis, ms};
 use crate::connections::bounded::{self, BoundedStore};
@@ -16,13 +18,19 @@ pub(super) type Bounded<'s> = bounded::Bounded<'s, Redis>;
 
 impl BoundedStore for Redis {
     fn deadline(&self, wait: Duration) -> Deadline {
-        self.pool.deadline(wait)
+        self.servers.deadline(wait)
     }
 }
 
 impl Bounded<'_> {
-    pub fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
-        self.pool.with(self.deadline, |connection| command.query(connection))
+    /// Runs a command that reads something of a session.
+    pub fn query<T: FromRedisValue>(&self, key: &Key, command: &Cmd) -> Result<T> {
+        self.servers.with(self.deadline, key, |connection| command.query(connection))
+    }
+
+    /// How many replicas must have a change, if any.
+    pub fn replicas(&self) -> Option<Replicas> {
+        (self.min_replicas > 0).then_some(Replicas(self.min_replicas))
     }
 
     /// Moves an expiry. Answers the new stamp of a leased record, or where an id without a lease
@@ -40,8 +48,17 @@ impl Bounded<'_> {
         released.inspect_err(|_| self.orphans.remember(&held.key, &held.token))
     }
 
-    pub fn release_orphans(&self) -> Result<()> {
-        self.orphans.release_all(self.lock_ttl, |key, token| self.run_release(key, token, false))
+    /// Those on the server of this session: one that is down must not stop requests to the others.
+    pub fn release_orphans(&self, of: &Key) -> Result<()> {
+        let concerns = |key: &Key| {
+            self.servers.cluster().is_none()
+                || matches!(
+                    (self.servers.node_of(self.deadline, key), self.servers.node_of(self.deadline, of)),
+                    (Ok(one), Ok(other)) if Arc::ptr_eq(&one, &other)
+                )
+        };
+        let release = |key: &Key, token: &Token| self.run_release(key, token, false);
+        self.orphans.release_all(self.lock_ttl, concerns, release)
     }
 
     fn run_release(&self, key: &Key, token: &Token, mark: bool) -> Result<()> {

@@ -4,7 +4,10 @@ local stamp = call('GETRANGE', data_key, 1, 17)
 if not mine then
   local committed = string.sub(stamp, 1, 9) == 'L' .. string.sub(token, 1, 8)
   local released = lock and string.sub(lock, 1, 17) == 'R' .. token
-  if committed or released then return 0 end -- the answer was lost
+  if committed or released then -- the answer was lost
+    if stamp ~= '' then call('PEXPIRE', data_key, call('PTTL', data_key)) end -- see replicas.rs
+    return 0
+  end
   local refused = refuse_lease(stamp, read) or stamp == '' and trusted == '0' and 3
   if refused then return refused end
 end

@@ -11,15 +11,15 @@
 use std::io::Write;
 use std::time::Instant;
 
-use redis::{ConnectionLike, ErrorKind as Cause, Parser, RedisError, RedisResult, Value};
-use sessile_core::{Error, Result};
+use redis::{ConnectionLike, ErrorKind as Cause, Parser, RedisResult, Value};
+use sessile_core::Result;
 
-use super::failure::{refused_login, translate};
+use super::failure::refused_login;
 use crate::connections::key_value::PREFIX;
 use crate::connections::options::{
     Address, CONNECT_TIMEOUT_MS, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts, USER, is_unix,
 };
-use crate::connections::pool::PooledConnection;
+use crate::connections::pool::AttemptFailure;
 use crate::connections::stream::Stream;
 use crate::connections::tls::{Channel, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, Tls};
 use crate::locks::token::LOCK_TTL_MS;
@@ -27,12 +27,19 @@ use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
 pub const HELP: &[OptionHelp] = &[
-    // The first two are about our own keys.
+    // The first three are about our own keys.
     LOCK_TTL_MS,
     PREFIX,
+    option(
+        "min_replicas",
+        "a change is told as done when so many replicas have it (default 0: asks none)",
+    ),
     USER,
     PASSWORD_FILE,
-    option("db", "number of the database, for redis+unix (redis:// takes it as the path)"),
+    option(
+        "db",
+        "number of the database, for redis+unix and redis+sentinel (redis:// takes it as the path)",
+    ),
     CONNECT_TIMEOUT_MS,
     RESPONSE_TIMEOUT_MS,
     TLS_CA_FILE,
@@ -41,11 +48,13 @@ pub const HELP: &[OptionHelp] = &[
 ];
 
 /// The options of a connection, independent of the owner of the keys.
-pub const OF_CONNECTION: &[OptionHelp] = HELP.split_at(2).1;
+pub const OF_CONNECTION: &[OptionHelp] = HELP.split_at(3).1;
 
 /// Without `Debug`, which would print the password.
+#[derive(Clone)]
 pub struct Settings {
-    address: Address,
+    /// Behind sentinels: of the first one.
+    pub address: Address,
     login: Login,
     db: u32,
     tls: Option<Tls>,
@@ -56,18 +65,49 @@ impl Settings {
     pub fn parse(url: &StoreUrl) -> Result<Settings> {
         let address = Address::parse(url, 6_379)?;
         let tls = match &address {
-            Address::Tcp { host, .. } if url.scheme() == "rediss" => Some(Tls::parse(url, host)?),
-            _ => Tls::refuse(url, "write rediss://").map(|()| None)?,
+            Address::Tcp { host, .. } if url.scheme().starts_with("rediss") => {
+                Some(Tls::parse(url, host)?)
+            }
+            _ => Tls::refuse(url, "write rediss in place of redis").map(|()| None)?,
         };
         let login = Login::parse(url)?;
         if login.user.is_some() && login.password.is_none() {
             return Err(invalid("a user needs a password").advice("add it, or password_file=/path"));
         }
-        Ok(Settings { address, login, db: db(url)?, tls, timeouts: Timeouts::parse(url)? })
+        let (db, timeouts) = (db(url)?, Timeouts::parse(url)?);
+        Ok(Settings { address, login, db, tls, timeouts })
+    }
+
+    /// For another server, with the same login.
+    pub fn at(&self, address: &Address) -> Result<Settings> {
+        let tls = match (&self.tls, address) {
+            (Some(tls), Address::Tcp { host, .. }) => Some(tls.to(host)?),
+            _ => None,
+        };
+        Ok(Settings { address: address.clone(), tls, ..self.clone() })
     }
 }
 
+impl Settings {
+    /// In database 0.
+    pub(super) fn with_login(self, login: Login) -> Settings {
+        Settings { login, db: 0, ..self }
+    }
+}
+
+/// Whether the hosts of the URL are sentinels.
+pub fn is_behind_sentinels(url: &StoreUrl) -> bool {
+    url.scheme().ends_with("+sentinel")
+}
+
+/// The servers that a URL names.
+pub fn addresses(url: &StoreUrl, default_port: u16) -> Result<Vec<Address>> {
+    let hosts = std::iter::once(url).chain(url.further_hosts());
+    hosts.map(|host| Address::parse(host, default_port)).collect()
+}
+
 pub struct Connection {
+    pub address: Address,
     channel: Channel,
     parser: Parser,
     db: u32,
@@ -76,40 +116,29 @@ pub struct Connection {
     pub lifted: Option<Instant>,
 }
 
-impl PooledConnection for Connection {
-    type Settings = Settings;
-    type Failure = RedisError;
-
-    fn timeouts(settings: &Settings) -> Timeouts {
-        settings.timeouts
-    }
-
-    fn open(settings: &Settings, deadline: Instant) -> RedisResult<Connection> {
+impl Connection {
+    /// To the address of the settings.
+    pub fn connect(settings: &Settings, deadline: Instant) -> RedisResult<Connection> {
         let Settings { address, timeouts, tls, db, .. } = settings;
         let mut channel = Channel::from(Stream::connect(address, timeouts, deadline)?);
         if let Some(tls) = tls {
             channel.encrypt(tls)?;
         }
-        let parser = Parser::new();
-        let mut connection = Connection { channel, parser, db: *db, failed: false, lifted: None };
+        let (address, parser) = (address.clone(), Parser::new());
+        let mut connection =
+            Connection { address, channel, parser, db: *db, failed: false, lifted: None };
+        if connection.channel.is_probe() {
+            connection.ask_for_a_byte()?;
+        }
         connection.log_in(&settings.login)?;
         Ok(connection)
     }
 
-    fn set_deadline(&mut self, deadline: Instant) {
+    /// From now on its requests fail at this time.
+    pub fn set_deadline(&mut self, deadline: Instant) {
         self.channel.set_deadline(deadline);
     }
 
-    fn is_reusable(&self) -> bool {
-        self.is_open()
-    }
-
-    fn translate(_: &Settings, failure: RedisError) -> Error {
-        translate(failure)
-    }
-}
-
-impl Connection {
     fn log_in(&mut self, Login { user, password }: &Login) -> RedisResult<()> {
         if let Some(password) = password {
             let mut login = redis::cmd("AUTH");
@@ -119,6 +148,15 @@ impl Connection {
             redis::cmd("SELECT").arg(self.db).exec(self)?;
         }
         Ok(())
+    }
+
+    /// Any answer shows that the server is back, also that it wants a login first. Without it, the
+    /// first answer may be that to a large payload, which takes its time.
+    fn ask_for_a_byte(&mut self) -> RedisResult<()> {
+        match redis::cmd("PING").exec(self) {
+            Err(failure) if failure.breaks_connection() => Err(failure),
+            _ => Ok(()),
+        }
     }
 
     fn request(&mut self, commands: &[u8], answers: usize) -> RedisResult<Vec<Value>> {
@@ -162,11 +200,11 @@ impl ConnectionLike for Connection {
 }
 
 fn db(url: &StoreUrl) -> Result<u32> {
-    let text = match (is_unix(url), url.text("db")) {
+    let text = match (is_unix(url) || is_behind_sentinels(url), url.text("db")) {
         (true, text) => text.unwrap_or(""),
         (false, None) => url.parts().path().trim_start_matches('/'),
         (false, Some(_)) => {
-            return Err(invalid("option db is for redis+unix only")
+            return Err(invalid("option db is for redis+unix and redis+sentinel")
                 .advice("write redis://user:password@host:port/db"));
         }
     };
@@ -214,14 +252,14 @@ mod tests {
         let url = StoreUrl::parse(&format!("redis+unix:{}", path.display())).unwrap();
         let settings = Settings::parse(&url).unwrap();
         let within = |ms| Instant::now() + Duration::from_millis(ms);
-        let mut connection = Connection::open(&settings, within(50)).unwrap();
+        let mut connection = Connection::connect(&settings, within(50)).unwrap();
         let get = |connection: &mut Connection| redis::cmd("GET").query::<String>(connection);
         assert!(get(&mut connection).is_err(), "no answer in time");
         let (mut server, _) = listener.accept().unwrap();
         server.write_all(b"+late\r\n").unwrap();
         connection.set_deadline(within(10_000));
         assert!(get(&mut connection).is_err());
-        assert!(!connection.is_reusable());
+        assert!(!connection.is_open());
     }
 
     #[test]

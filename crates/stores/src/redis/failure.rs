@@ -93,11 +93,8 @@ const LOGIN: Meaning = (
 );
 const NOT_READY: Meaning =
     (Unreachable, "the server is up but not ready", "wait until it has loaded its data");
-pub const CLUSTER: Meaning = (
-    Unsupported,
-    "the server is part of a cluster",
-    "connect to a server that is not part of a cluster",
-);
+pub const CLUSTER: Meaning =
+    (Unsupported, "the server is part of a cluster", "write redis+cluster:// in place of redis://");
 const DATABASE: Meaning =
     (InvalidUrl, "the server has no database of this number", "correct it, or raise `databases`");
 
@@ -111,6 +108,27 @@ fn refusal(error: &RedisError) -> Option<&'static (&'static str, Meaning)> {
         refused.code() == word || text.contains(&format!("{word} "))
     };
     REFUSALS.iter().find(|(word, _)| says(word))
+}
+
+/// What a server of a cluster says that does not have the slot, or not all of it.
+pub enum Redirection {
+    /// It is at `host:port`.
+    Moved(String),
+    /// It is on the way.
+    Unstable,
+}
+
+pub fn redirection(error: &RedisError) -> Option<Redirection> {
+    let refused = error.clone().into_server_errors()?;
+    let (_, refused) = refused.first()?;
+    match refused.code() {
+        "MOVED" => {
+            let to = refused.details()?.split_ascii_whitespace().nth(1)?;
+            Some(Redirection::Moved(to.to_owned()))
+        }
+        "ASK" | "TRYAGAIN" => Some(Redirection::Unstable),
+        _ => None,
+    }
 }
 
 impl AttemptFailure for RedisError {

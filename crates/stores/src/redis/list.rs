@@ -4,12 +4,16 @@
 //! buckets and may return a few more names than asked for; a page keeps those in its cursor, so
 //! that its bound holds.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::RedisResult;
 use sessile_core::{Bin, Cursor, Filter, Head, Key, Listed, Page, Result, Stat, Stored};
 
 use super::bounded::Bounded;
+use super::cluster::Node;
+use super::connection::Connection;
+use super::failure::redirection;
 use super::value::{HEADER_BYTES, decode_header};
 
 const STEP: usize = 1_000;
@@ -54,19 +58,50 @@ pub fn list(store: &Bounded<'_>, cursor: Option<&Cursor>, filter: &Filter) -> Re
 }
 
 impl Bounded<'_> {
-    fn scan(&self, cursor: &str, bin: Option<&Bin>, count: usize) -> Result<(String, Vec<Key>)> {
+    /// One step of a scan over all servers, one after the other. `at` is `cursor` or, in a cluster,
+    /// `cursor@host:port`; "0" begins, and is answered at the end.
+    fn scan(&self, at: &str, bin: Option<&Bin>, count: usize) -> Result<(String, Vec<Key>)> {
+        let (cursor, server) = at.split_once('@').unwrap_or((at, ""));
+        let mut servers = self.servers.all(self.deadline)?.into_iter().peekable();
+        // A server that is no primary any more has its sessions elsewhere: the scan goes on with
+        // the next one.
+        while servers.next_if(|(name, _)| name.as_str() < server).is_some() {}
+        let Some((name, node)) = servers.next() else { return Ok(("0".to_owned(), Vec::new())) };
+        let cursor = if name == server { cursor } else { "0" };
         let mut command = redis::cmd("SCAN");
         command.arg(cursor).arg("MATCH").arg(self.names.data_pattern(bin)).arg("COUNT").arg(count);
-        let (next, names): (_, Vec<Vec<u8>>) = self.query(&command)?;
+        let ask = |connection: &mut Connection| command.query(connection);
+        let (next, names): (String, Vec<Vec<u8>>) = node.with(self.deadline, ask)?;
+        let next = match (next.as_str(), servers.next()) {
+            ("0", None) => next,
+            ("0", Some((following, _))) => format!("0@{following}"),
+            _ if name.is_empty() => next,
+            _ => format!("{next}@{name}"),
+        };
         Ok((next, names.iter().filter_map(|name| self.names.parse_data(name)).collect()))
     }
 
-    /// The heads of records, live or expired, and the sizes of their payloads, in one round trip.
-    /// Keys that are gone by now or hold something else are left out.
+    /// The heads of records, live or expired, and the sizes of their payloads, in one round trip to
+    /// each server. Keys that are gone by now or hold something else are left out.
     fn heads(&self, keys: Vec<Key>) -> Result<Vec<(Key, Head, u64)>> {
-        if keys.is_empty() {
-            return Ok(Vec::new());
+        let mut heads = Vec::new();
+        let mut keys = keys.into_iter().peekable();
+        while let Some(first) = keys.next() {
+            let node = self.servers.node_of(self.deadline, &first)?;
+            let mut together = vec![first];
+            // The keys of a page come from one server, and so nearly all are there.
+            while let Some(key) = keys.next_if(|key| {
+                let other = self.servers.node_of(self.deadline, key);
+                other.is_ok_and(|other| Arc::ptr_eq(&node, &other))
+            }) {
+                together.push(key);
+            }
+            heads.extend(self.heads_at(&node, together)?);
         }
+        Ok(heads)
+    }
+
+    fn heads_at(&self, node: &Node, keys: Vec<Key>) -> Result<Vec<(Key, Head, u64)>> {
         let mut pipeline = redis::pipe();
         for key in &keys {
             let name = self.names.data(key);
@@ -74,7 +109,7 @@ impl Bounded<'_> {
             pipeline.cmd("STRLEN").arg(&name);
         }
         pipeline.ignore_errors();
-        let answers: Vec<Option<(Vec<u8>, u64)>> = self.pool.with(self.deadline, |server| {
+        let answers: Vec<Option<(Vec<u8>, u64)>> = node.with(self.deadline, |server| {
             let answers: Vec<(RedisResult<_>, RedisResult<_>)> = pipeline.query(server)?;
             answers.into_iter().map(|(header, bytes)| of_a_string(header, bytes)).collect()
         })?;
@@ -87,16 +122,20 @@ impl Bounded<'_> {
     }
 }
 
-/// Both answers; `None` for a key of another type.
+/// Both answers; `None` for a key of another type, or one that has moved to another server.
 fn of_a_string<A, B>(header: RedisResult<A>, bytes: RedisResult<B>) -> RedisResult<Option<(A, B)>> {
     match (header, bytes) {
         (Ok(header), Ok(bytes)) => Ok(Some((header, bytes))),
-        (Err(error), _) | (_, Err(error)) if error.code() == Some("WRONGTYPE") => Ok(None),
+        (Err(error), _) | (_, Err(error))
+            if error.code() == Some("WRONGTYPE") || redirection(&error).is_some() =>
+        {
+            Ok(None)
+        }
         (Err(error), _) | (_, Err(error)) => Err(error),
     }
 }
 
-/// `SCAN cursor or -|bin/id|bin/id...`
+/// `SCAN cursor or -|bin/id|bin/id...`, where the cursor may have a server behind it.
 fn print(at: Option<&str>, rest: &[Key]) -> Cursor {
     let tags = rest.iter().map(|key| Cursor::from(key).0);
     let parts: Vec<String> = [at.unwrap_or("-").to_owned()].into_iter().chain(tags).collect();
@@ -107,7 +146,11 @@ fn parse(cursor: &str) -> Option<(Option<String>, Vec<Key>)> {
     let mut parts = cursor.split('|');
     let at = match parts.next()? {
         "-" => None,
-        at => Some(at.parse::<u64>().ok()?.to_string()),
+        at => {
+            let (cursor, server) = at.split_once('@').map_or((at, None), |(c, s)| (c, Some(s)));
+            let cursor = cursor.parse::<u64>().ok()?.to_string();
+            Some(server.map_or(cursor.clone(), |server| format!("{cursor}@{server}")))
+        }
     };
     let key = |tag: &str| Key::try_from(&Cursor(tag.to_owned())).ok();
     let rest: Vec<Key> = parts.map(key).collect::<Option<_>>()?;
@@ -123,7 +166,7 @@ mod tests {
     fn a_cursor_reads_back_and_a_foreign_one_is_refused() {
         let other = Key::in_bin(Bin::new("c").unwrap(), "x:y.z").unwrap();
         let keys = vec![Key::session("a,b").unwrap(), other];
-        for at in [Some("17"), None] {
+        for at in [Some("17"), Some("17@127.0.0.1:7001"), None] {
             let read = parse(&print(at, &keys).0);
             assert_eq!(read, Some((at.map(str::to_owned), keys.clone())));
         }

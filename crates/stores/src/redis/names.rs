@@ -1,16 +1,23 @@
 //! `P:d:{bin/id}` data, `P:l:{bin/id}` lock, `P:w:{bin/id}` wait list, `P:fence` counter, with the
 //! prefix `P` of the URL. The braces are a hash tag: all keys of one session live in one slot of a
-//! cluster.
+//! cluster. There each slot has a stream of fences, `P:fence:{number}`, with a number in that slot.
 
 use sessile_core::{Bin, Cursor, Key};
+
+use super::slots::{slot_of, tag_of};
 
 pub struct Names(pub String);
 
 impl Names {
     /// Lock, data and wait list, in the order of the scripts.
     pub fn of(&self, key: &Key) -> [String; 3] {
-        let (bin, id) = (key.bin().name(), key.id());
-        ['l', 'd', 'w'].map(|what| format!("{}:{what}:{{{bin}/{id}}}", self.0))
+        let tag = Names::tag(key);
+        ['l', 'd', 'w'].map(|what| format!("{}:{what}:{{{tag}}}", self.0))
+    }
+
+    /// What decides the slot of a session.
+    pub fn tag(key: &Key) -> String {
+        format!("{}/{}", key.bin().name(), key.id())
     }
 
     pub fn data(&self, key: &Key) -> String {
@@ -20,6 +27,11 @@ impl Names {
 
     pub fn fence(&self) -> String {
         format!("{}:fence", self.0)
+    }
+
+    /// The stream of fences of a session's slot.
+    pub fn fence_of_slot(&self, key: &Key) -> String {
+        format!("{}:fence:{{{}}}", self.0, tag_of(slot_of(&Names::tag(key))))
     }
 
     pub fn data_pattern(&self, bin: Option<&Bin>) -> String {
@@ -40,6 +52,17 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_keys_of_a_session_are_in_one_slot() {
+        let names = Names("shop".into());
+        for id in ["a", "b", "0123456789abcdef"] {
+            let key = Key::session(id).unwrap();
+            let slot = slot_of(&Names::tag(&key));
+            let all = names.of(&key).into_iter().chain([names.fence_of_slot(&key)]);
+            all.for_each(|name| assert_eq!(slot_of(&name), slot, "{name}"));
+        }
+    }
 
     #[test]
     fn a_data_key_leads_back_to_its_key_and_foreign_names_to_none() {

@@ -2,7 +2,10 @@
 local new_lock, new_data, new_wait = unpack(KEYS, 4)
 local _, read, now, held, lock_ttl_ms, alias, px, record = unpack(ARGV)
 local there = call('GET', new_lock)
-if there and string.sub(there, 1, 17) == 'L' .. token then return 0 end -- the answer was lost
+if there and string.sub(there, 1, 17) == 'L' .. token then -- the answer was lost
+  call('PEXPIRE', new_lock, call('PTTL', new_lock)) -- see replicas.rs
+  return 0
+end
 local stamp = call('GETRANGE', data_key, 1, 17)
 local refused = refuse_lease(stamp, read) or refuse_id(there, new_data, new_wait, tonumber(now))
 if refused then return refused end

@@ -5,10 +5,11 @@
 
 use std::sync::LazyLock;
 
-use redis::{FromRedisValue, ToRedisArgs, Value};
+use redis::{Cmd, FromRedisValue, RedisError, RedisResult, ToRedisArgs, Value};
 use sessile_core::{Error, ErrorKind, Key, Result};
 
 use super::bounded::Bounded;
+use super::connection::Connection;
 use super::failure::unexpected;
 use crate::connections::key_value::corrupt;
 
@@ -27,13 +28,16 @@ macro_rules! script {
     }};
 }
 
+pub static ARRIVE: Script = script!("arrive.lua");
 pub static BEGIN: Script = script!("begin.lua");
 pub static COMMIT: Script = script!("commit.lua");
 pub static CREATE: Script = script!("create.lua");
+pub static DEPART: Script = script!("depart.lua");
 pub static DESTROY: Script = script!("destroy.lua");
 pub static REGENERATE: Script = script!("regenerate.lua");
 pub static RELEASE: Script = script!("release.lua");
 pub static TOUCH: Script = script!("touch.lua");
+pub static WITHDRAW: Script = script!("withdraw.lua");
 
 impl Bounded<'_> {
     /// Runs a script on the keys of a session, and on others, in one round trip (two when the
@@ -45,19 +49,58 @@ impl Bounded<'_> {
         others: &[String],
         args: impl ToRedisArgs,
     ) -> Result<T> {
+        let send = |command: &Cmd, connection: &mut Connection| command.query(connection);
+        self.run_as(script, key, others, args, send)
+    }
+
+    fn run_as<T>(
+        &self,
+        script: &Script,
+        key: &Key,
+        others: &[String],
+        args: impl ToRedisArgs,
+        send: impl Fn(&Cmd, &mut Connection) -> RedisResult<T>,
+    ) -> Result<T> {
         let command = |name: &str, body: &str| {
             let mut command = redis::cmd(name);
             command.arg(body).arg(3 + others.len()).arg(&self.names.of(key)).arg(others).arg(&args);
             command
         };
         let by_digest = command("EVALSHA", &script.digest);
-        self.pool.with(self.deadline, |connection| match by_digest.query(connection) {
-            Err(error) if error.code() == Some("NOSCRIPT") => {
-                command("EVAL", script.source).query(connection)
+        self.servers.with(self.deadline, key, |connection| match send(&by_digest, connection) {
+            Err(error) if says(&error, "NOSCRIPT") => {
+                send(&command("EVAL", script.source), connection)
             }
             answer => answer,
         })
     }
+
+    /// Runs a script that changes a session. If it has, `min_replicas` have the change, too.
+    pub fn change(
+        &self,
+        script: &Script,
+        key: &Key,
+        others: &[String],
+        args: impl ToRedisArgs,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(replicas) = self.replicas() else {
+            return done(self.run(script, key, others, args)?);
+        };
+        let send = |command: &Cmd, connection: &mut Connection| {
+            let mut both = redis::pipe();
+            both.add_command(command.clone()).add_command(replicas.wait(self.deadline));
+            both.query::<(Value, u64)>(connection)
+        };
+        let (answer, confirmed) = self.run_as(script, key, others, args, send)?;
+        let said = done(answer)?;
+        replicas.check(confirmed).map(|()| said)
+    }
+}
+
+/// The first answer with an error decides.
+fn says(error: &RedisError, code: &str) -> bool {
+    let refused = error.clone().into_server_errors();
+    refused.is_some_and(|all| all.first().is_some_and(|(_, first)| first.code() == code))
 }
 
 /// The meaning of an answer, see `session.lua`: `None` for "done", or the bytes that a script has

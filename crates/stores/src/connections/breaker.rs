@@ -1,0 +1,432 @@
+//! Which servers do not answer: a request does not wait for one that other requests have waited for.
+//!
+//! ```text
+//!              two failures within no less than FIRST_FAILURES_FOR
+//!   available ------------------------------------------------------> out of order
+//!       ^  ^                                                           |        ^
+//!       |  | first byte                                    next is due |        | no byte in time
+//!       |  +--------------------------------------------------- one probe ------+
+//!       +--- first byte on any connection
+//! ```
+//!
+//! A failure is a connect that fails, or a new connection on which no byte arrives in time. All
+//! that a server answers is a sign of life, also a refusal. What happens on a connection that has
+//! carried a byte is no death: not a slow statement, and not the loss of an idle connection. But
+//! after a time-out there, the next new connection has only [`SUSPECT_FOR`] for its first byte.
+//!
+//! A probe is the request that comes when `next` is due. It gets [`PROBE_FOR`], or eight times what
+//! the first byte of this server usually takes. Each eighth probe gets `connect_timeout_ms`, so
+//! that a server that has become slow is found, too. Other requests wait for a probe under way, and
+//! fail if it fails.
+//!
+//! Invariants: each address has its own state, also those of one host name; a forked child begins
+//! with none; no mutex is held over a system call. Not here: whether a request is sent again
+//! (`retry.rs`).
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::locks::process_local::ProcessLocal;
+
+/// Failures of a shorter time are an accident, a restart, or the first ones, which are allowed
+/// their usual time.
+const FIRST_FAILURES_FOR: Duration = Duration::from_millis(700);
+const FAILURES_MIN: u32 = 2;
+/// Longer than the first byte takes within a data centre, shorter than a visitor notices.
+pub const PROBE_FOR: Duration = Duration::from_millis(40);
+const SUSPECT_FOR: Duration = Duration::from_millis(250);
+const PROBE_TIMES_USUAL: u32 = 8;
+const PATIENT_EACH: u32 = 8;
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+/// A server that is back is used again within this time.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Beyond, the oldest is forgotten.
+const SERVERS_MAX: usize = 1_024;
+
+static SERVERS: ProcessLocal<Vec<Server>> = ProcessLocal::of_nobody(Vec::new());
+
+thread_local! {
+    /// For how long the server has not answered that refused the last connect of this thread.
+    static OUTAGE: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+struct Server {
+    place: Place,
+    /// The shortest time from a connect to the first byte.
+    usual: Option<Duration>,
+    /// Since when a connection that had worked was silent.
+    suspect: Option<Instant>,
+    outage: Option<Outage>,
+}
+
+#[derive(Clone, Copy)]
+struct Outage {
+    since: Instant,
+    failures: u32,
+    probes: u32,
+    /// From when on a request may probe.
+    next: Instant,
+    /// Until when the probe under way counts as such: its request may have been killed.
+    probing: Option<Instant>,
+    last: io::ErrorKind,
+}
+
+impl Outage {
+    fn is_over_the_first_failures(&self, now: Instant) -> bool {
+        self.failures >= FAILURES_MIN && now.duration_since(self.since) >= FIRST_FAILURES_FOR
+    }
+}
+
+enum Admission {
+    Free,
+    Probe(Duration),
+    ProbeUnderWay(Outage),
+    KeptOut(Outage),
+}
+
+/// For how long the server has not answered that the last request of this thread did not wait for.
+pub fn outage() -> Option<Duration> {
+    OUTAGE.get()
+}
+
+/// Before another request of this thread.
+pub fn forget_outage() {
+    OUTAGE.set(None);
+}
+
+/// What is known about the server of a new connection until it sends its first byte.
+pub struct Watch {
+    place: Place,
+    pid: u32,
+    start: Instant,
+    /// A shorter silence says nothing.
+    patience: Duration,
+    /// The end of a probe.
+    pub probe_ends: Option<Instant>,
+    settled: bool,
+}
+
+impl Watch {
+    /// Before a connect that may take this long. The error says since when the server does not
+    /// answer.
+    pub fn admit(place: Place, patience: Duration) -> io::Result<Watch> {
+        forget_outage();
+        let first = Instant::now();
+        loop {
+            let now = Instant::now();
+            let watch = |probe_ends| {
+                let (place, pid) = (place.clone(), std::process::id());
+                Watch { place, pid, start: now, patience, probe_ends, settled: false }
+            };
+            match admit(&place, now, patience) {
+                Admission::Free => return Ok(watch(None)),
+                Admission::Probe(time) => return Ok(watch(Some(now + time))),
+                Admission::ProbeUnderWay(_) if now.duration_since(first) < PROBE_FOR => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Admission::ProbeUnderWay(outage) | Admission::KeptOut(outage) => {
+                    OUTAGE.set(Some(now.duration_since(outage.since)));
+                    return Err(refusal(outage, now));
+                }
+            }
+        }
+    }
+
+    /// The first byte has arrived.
+    pub fn heard(mut self) {
+        self.settled = true;
+        if self.pid == std::process::id() {
+            OUTAGE.set(None);
+            answered(&self.place, self.start.elapsed());
+        }
+    }
+
+    /// The connect failed, or nothing arrived until the deadline.
+    pub fn failed(&mut self, kind: io::ErrorKind, connected: bool) {
+        use io::ErrorKind::{
+            ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
+            NetworkUnreachable, NotFound, TimedOut,
+        };
+        let now = Instant::now();
+        let is_death = match kind {
+            // The operation may have had little time left.
+            TimedOut => now.duration_since(self.start) >= self.patience.mul_f32(0.9),
+            ConnectionRefused | ConnectionAborted | ConnectionReset | HostUnreachable
+            | NetworkDown | NetworkUnreachable | NotFound => !connected,
+            _ => false,
+        };
+        if self.pid != std::process::id() || self.settled {
+            return;
+        }
+        if is_death || self.probe_ends.is_some() {
+            self.settled = true;
+            // A server that takes connections and is silent is not a lost packet.
+            let weight = if connected || self.probe_ends.is_some() { FAILURES_MIN } else { 1 };
+            let outage = failed(&self.place, self.start, now, kind, weight);
+            if self.probe_ends.is_some() {
+                OUTAGE.set(outage);
+            }
+        }
+    }
+}
+
+/// A probe whose connection ends without a byte has failed.
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.probe_ends.is_some() {
+            self.failed(io::ErrorKind::UnexpectedEof, true);
+        }
+    }
+}
+
+fn refusal(outage: Outage, now: Instant) -> io::Error {
+    let since = now.duration_since(outage.since).as_secs_f32();
+    let (tries, last) = (outage.failures, outage.last);
+    let why = format!(
+        "no answer for {since:.1} s ({tries} failures, the last one: {last}); requests no longer \
+         wait for it, and it is used again within about a second after it has come back"
+    );
+    io::Error::new(outage.last, why)
+}
+
+fn admit(place: &Place, now: Instant, patience: Duration) -> Admission {
+    let admission = SERVERS.with(|servers| {
+        let server = servers.iter_mut().find(|server| server.place == *place)?;
+        let usual = server.usual;
+        let long = |least: Duration| {
+            usual.map_or(least, |usual| least.max(usual * PROBE_TIMES_USUAL)).min(patience)
+        };
+        let Some(outage) = server.outage.as_mut() else {
+            return server.suspect.map(|_| Admission::Probe(long(SUSPECT_FOR)));
+        };
+        if !outage.is_over_the_first_failures(now) {
+            return None;
+        }
+        if outage.probing.is_some_and(|end| now < end) {
+            return Some(Admission::ProbeUnderWay(*outage));
+        }
+        if now < outage.next {
+            return Some(Admission::KeptOut(*outage));
+        }
+        outage.probes = outage.probes.wrapping_add(1);
+        let patient = outage.probes.is_multiple_of(PATIENT_EACH);
+        let time = if patient { patience } else { long(PROBE_FOR) };
+        outage.probing = Some(now + time);
+        Some(Admission::Probe(time))
+    });
+    admission.flatten().unwrap_or(Admission::Free)
+}
+
+/// A connection that had worked has been silent since then.
+pub fn stalled(place: &Place, since: Instant) {
+    SERVERS.with(|servers| {
+        entry(servers, place).suspect.get_or_insert(since);
+    });
+}
+
+fn answered(place: &Place, took: Duration) {
+    SERVERS.with(|servers| {
+        let server = entry(servers, place);
+        (server.outage, server.suspect) = (None, None);
+        server.usual = Some(server.usual.map_or(took, |usual| usual.min(took)));
+    });
+}
+
+/// Returns for how long the server has not answered.
+fn failed(
+    place: &Place,
+    start: Instant,
+    now: Instant,
+    last: io::ErrorKind,
+    weight: u32,
+) -> Option<Duration> {
+    let jitter = jitter();
+    SERVERS.with(|servers| {
+        let Server { outage, suspect, .. } = entry(servers, place);
+        let before = outage.unwrap_or(Outage {
+            since: suspect.take().unwrap_or(start),
+            failures: 0,
+            probes: 0,
+            next: now,
+            probing: None,
+            last,
+        });
+        // The first probe comes at once, the others after growing pauses.
+        let doublings = before.probes.saturating_sub(1).min(8);
+        let pause = (PAUSE_FIRST * (1 << doublings)).min(PAUSE_MAX).mul_f32(jitter);
+        let next = if before.probes == 0 { now } else { now + pause };
+        let failures = before.failures.saturating_add(weight);
+        *outage = Some(Outage { failures, next, probing: None, last, ..before });
+        now.duration_since(before.since)
+    })
+}
+
+fn entry<'s>(servers: &'s mut Vec<Server>, place: &Place) -> &'s mut Server {
+    let at = servers.iter().position(|server| server.place == *place).unwrap_or_else(|| {
+        if servers.len() >= SERVERS_MAX {
+            servers.remove(0);
+        }
+        servers.push(Server { place: place.clone(), usual: None, suspect: None, outage: None });
+        servers.len() - 1
+    });
+    #[expect(clippy::indexing_slicing, reason = "the position of an element")]
+    &mut servers[at]
+}
+
+/// From a half to one: the workers of a host do not probe all at once.
+fn jitter() -> f32 {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
+    let mixed = (nanos ^ std::process::id()).wrapping_mul(2_654_435_761) >> 16;
+    0.5 + 0.5 * (mixed as f32 / 65_536.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    fn place(number: u16) -> Place {
+        Place::Tcp((Ipv4Addr::new(192, 0, 2, 1), number).into())
+    }
+
+    fn refuse(place: &Place) -> Option<Duration> {
+        let mut watch = Watch::admit(place.clone(), PATIENCE).ok()?;
+        let probe = watch.probe_ends.map(|end| end - watch.start);
+        watch.failed(io::ErrorKind::ConnectionRefused, false);
+        Some(probe.unwrap_or_default())
+    }
+
+    fn break_down(place: &Place) {
+        let long_ago = Instant::now().checked_sub(FIRST_FAILURES_FOR).unwrap();
+        failed(place, long_ago, long_ago, io::ErrorKind::TimedOut, FAILURES_MIN);
+    }
+
+    #[test]
+    fn the_first_failures_keep_nobody_out_and_later_ones_all_but_probes() {
+        let place = place(1);
+        let start = Instant::now();
+        while refuse(&place) == Some(Duration::ZERO) {
+            assert!(start.elapsed() < FIRST_FAILURES_FOR * 10);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(start.elapsed() >= FIRST_FAILURES_FOR);
+        let (mut probes, mut kept_out, begun) = (0, 0, Instant::now());
+        while begun.elapsed() < Duration::from_millis(1_500) {
+            match refuse(&place) {
+                Some(time) => {
+                    assert!(time > Duration::ZERO, "a probe has an end");
+                    probes += 1;
+                }
+                None => kept_out += 1,
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!((2..12).contains(&probes) && kept_out > 10 * probes, "{probes} {kept_out}");
+        let error = Watch::admit(place.clone(), PATIENCE).err().unwrap();
+        assert!(error.to_string().contains("no answer for"), "{error}");
+        assert!(outage().unwrap() >= FIRST_FAILURES_FOR);
+        answered(&place, Duration::ZERO);
+        assert!(matches!(admit(&place, Instant::now(), PATIENCE), Admission::Free));
+    }
+
+    #[test]
+    fn one_failure_is_an_accident_however_long_ago() {
+        let place = place(2);
+        let long_ago = Instant::now().checked_sub(FIRST_FAILURES_FOR * 2).unwrap();
+        failed(&place, long_ago, long_ago, io::ErrorKind::TimedOut, 1);
+        assert!(Watch::admit(place, PATIENCE).unwrap().probe_ends.is_none());
+    }
+
+    #[test]
+    fn a_time_out_of_an_operation_that_had_no_time_left_is_no_failure() {
+        let place = place(3);
+        for connected in [true, false] {
+            let mut watch = Watch::admit(place.clone(), PATIENCE).unwrap();
+            watch.failed(io::ErrorKind::TimedOut, connected);
+        }
+        assert!(SERVERS.with(|servers| servers.iter().all(|s| s.place != place)).unwrap());
+    }
+
+    #[test]
+    fn others_wait_for_the_probe_under_way_and_are_served_when_it_succeeds() {
+        let place = place(4);
+        break_down(&place);
+        let probe = Watch::admit(place.clone(), PATIENCE).unwrap();
+        assert!(probe.probe_ends.is_some());
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| Watch::admit(place.clone(), PATIENCE).is_ok());
+            std::thread::sleep(Duration::from_millis(5));
+            probe.heard();
+            assert!(other.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_probe_that_vanished_or_failed_makes_room_for_the_next() {
+        let place = place(5);
+        break_down(&place);
+        std::mem::forget(Watch::admit(place.clone(), PATIENCE).unwrap());
+        let start = Instant::now();
+        while Watch::admit(place.clone(), PATIENCE).is_err() {
+            assert!(start.elapsed() < PROBE_FOR * 50);
+        }
+        // The one above was dropped without a byte.
+        assert!(Watch::admit(place, PATIENCE).is_err());
+    }
+
+    #[test]
+    fn a_server_far_away_gets_a_longer_probe_and_each_eighth_is_patient() {
+        let place = place(6);
+        answered(&place, Duration::from_millis(60));
+        break_down(&place);
+        let mut times = Vec::new();
+        while times.len() < 8 {
+            let now = Instant::now() + PAUSE_MAX * 2;
+            if let Admission::Probe(time) = admit(&place, now, PATIENCE) {
+                times.push(time);
+                failed(&place, now, Instant::now(), io::ErrorKind::TimedOut, 1);
+            }
+        }
+        assert_eq!(times[0], Duration::from_millis(480));
+        assert_eq!(times[7], PATIENCE);
+    }
+
+    #[test]
+    fn after_a_stall_the_next_connection_shows_soon_whether_the_server_lives() {
+        let place = place(8);
+        for answers in [true, false] {
+            stalled(&place, Instant::now().checked_sub(PATIENCE).unwrap());
+            let mut watch = Watch::admit(place.clone(), PATIENCE).unwrap();
+            assert_eq!(watch.probe_ends, Some(watch.start + SUSPECT_FOR));
+            if answers {
+                watch.heard();
+                assert!(Watch::admit(place.clone(), PATIENCE).unwrap().probe_ends.is_none());
+            } else {
+                watch.failed(io::ErrorKind::TimedOut, true);
+                drop(Watch::admit(place.clone(), PATIENCE)); // a probe, which fails
+                assert!(Watch::admit(place.clone(), PATIENCE).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_name_do_not_share_an_outage() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let alive = Place::Tcp(listener.local_addr().unwrap());
+        let dead = place(7);
+        break_down(&dead);
+        assert!(Watch::admit(alive, PATIENCE).unwrap().probe_ends.is_none());
+    }
+}

@@ -1,0 +1,225 @@
+//! The servers of a cluster: finding the one of a slot, and going on when slots or roles move.
+//!
+//! What a server answers, and what follows, until the deadline of the operation:
+//!
+//! | answer | what follows |
+//! | --- | --- |
+//! | MOVED | the request goes to the server that it names, and the map is read again |
+//! | ASK, TRYAGAIN | the request waits until the slot has moved |
+//! | CLUSTERDOWN, MASTERDOWN, LOADING, READONLY, no answer | the map is read again, then the request |
+//!
+//! ASK is never followed: while a slot moves, the lock could come into being on the server where
+//! the slot goes to, while the record is still on the other one (docs/decisions/0032).
+//!
+//! Invariants: a request goes to one slot; a connection belongs to the server of its address; a
+//! forked child has neither the connections nor the map of its parent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::{RedisError, RedisResult, Value};
+use sessile_core::{Error, ErrorKind, Result};
+
+use super::connection::{Connection, Settings};
+use super::failure::{Redirection, redirection, translate};
+use super::slots::{SlotMap, redirected};
+use super::target::{FAILOVER_MAX, Target};
+use crate::connections::breaker;
+use crate::connections::deadline::Deadline;
+use crate::connections::options::Address;
+use crate::connections::pool::{AttemptFailure, Pool};
+use crate::locks::process_local::ProcessLocal;
+
+pub type Node = Arc<Pool<Connection>>;
+
+const PAUSE_FIRST: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(64);
+/// Reading the map takes a round trip; all requests of a process that are redirected at the same
+/// time share one.
+const MAP_IS_FRESH: Duration = Duration::from_millis(20);
+/// Beyond, the servers that the map does not have are forgotten.
+const NODES_MAX: usize = 1_024;
+
+pub struct Cluster {
+    pub settings: Settings,
+    seeds: Vec<Address>,
+    known: ProcessLocal<Known>,
+    turn: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Known {
+    map: Option<(Instant, Arc<SlotMap>)>,
+    /// Redirections since the map was read.
+    moved: Vec<(u16, Address)>,
+    nodes: Vec<(Address, Node)>,
+}
+
+impl Cluster {
+    pub fn new(settings: Settings, seeds: Vec<Address>) -> Cluster {
+        Cluster { settings, seeds, known: ProcessLocal::default(), turn: AtomicUsize::new(0) }
+    }
+
+    /// Runs an attempt on a connection to the primary of a slot, again while that may help.
+    pub fn retry<T>(
+        &self,
+        deadline: Deadline,
+        slot: u16,
+        mut attempt: impl FnMut(&Node, Connection) -> RedisResult<T>,
+    ) -> Result<T> {
+        let mut pause = PAUSE_FIRST;
+        let mut redirections = 0;
+        loop {
+            let node = self.node_of(deadline, slot)?;
+            let attempted = node.take(deadline).and_then(|connection| attempt(&node, connection));
+            let failure = match attempted {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            node.note(&failure);
+            if !may_pass(&failure) {
+                return Err(translate(failure));
+            }
+            let asked = &node.settings.settings.address;
+            let at_once = self.learn(deadline, slot, asked, &failure) && redirections < 5;
+            redirections += 1;
+            if !at_once && pause >= deadline.left() {
+                return Err(translate_redirection(failure));
+            }
+            if !at_once {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    /// What a failure that may pass says about the map. Whether the request is to be sent again at once.
+    fn learn(&self, deadline: Deadline, slot: u16, asked: &Address, failure: &RedisError) -> bool {
+        match redirection(failure) {
+            Some(Redirection::Moved(to)) => {
+                let Some(to) = redirected(&to, asked) else { return false };
+                self.known.with(|known| {
+                    known.moved.retain(|(moved, _)| *moved != slot);
+                    known.moved.push((slot, to));
+                });
+                true
+            }
+            Some(Redirection::Unstable) => false,
+            None => {
+                // Without it the request would only wait for the same server.
+                let _ = self.read_map(deadline, Some(asked));
+                false
+            }
+        }
+    }
+
+    pub fn node_of(&self, deadline: Deadline, slot: u16) -> Result<Node> {
+        let found = self.known.with(|known| {
+            let moved = known.moved.iter().find(|(moved, _)| *moved == slot);
+            let moved = moved.map(|(_, to)| to.clone());
+            // A few redirections are one slot that moves; many are another map.
+            let outdated = known.moved.len() > 16;
+            let mapped = || known.map.as_ref()?.1.primary_of(slot).cloned();
+            if outdated { None } else { moved.or_else(mapped) }
+        });
+        let address = match found.flatten() {
+            Some(address) => address,
+            None => {
+                let map = self.read_map(deadline, None)?;
+                map.primary_of(slot).cloned().ok_or_else(not_served)?
+            }
+        };
+        self.node(&address)
+    }
+
+    /// The server of an address, with its connections.
+    pub fn node(&self, address: &Address) -> Result<Node> {
+        let found = self.known.with(|known| {
+            known.nodes.iter().find(|(known, _)| known == address).map(|(_, node)| Arc::clone(node))
+        });
+        if let Some(node) = found.flatten() {
+            return Ok(node);
+        }
+        let node = Arc::new(Pool::new(Target::server(self.settings.at(address)?)));
+        self.known.with(|known| {
+            if known.nodes.len() >= NODES_MAX {
+                known.nodes.clear();
+            }
+            known.nodes.push((address.clone(), Arc::clone(&node)));
+        });
+        Ok(node)
+    }
+
+    pub fn primaries(&self, deadline: Deadline) -> Result<Vec<Address>> {
+        Ok(self.read_map(deadline, None)?.primaries())
+    }
+
+    /// Reads the map, unless another request has just done so. It asks the servers that it knows,
+    /// `last` at the end, and then those of the URL.
+    pub fn read_map(&self, deadline: Deadline, last: Option<&Address>) -> Result<Arc<SlotMap>> {
+        let before = self.known.with(|known| known.map.clone()).flatten();
+        if let Some((read, map)) = &before
+            && read.elapsed() < MAP_IS_FRESH
+        {
+            return Ok(Arc::clone(map));
+        }
+        let mut servers = before.map(|(_, map)| map.primaries()).unwrap_or_default();
+        // Not always the same one: it may be cut off from the others, and behind them.
+        // Relaxed: any number will do.
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) + std::process::id() as usize;
+        let turn = turn % servers.len().max(1);
+        servers.rotate_left(turn);
+        servers.extend(self.seeds.iter().cloned());
+        servers.sort_by_key(|server| Some(server) == last);
+        let mut failure = None;
+        for (asked, address) in servers.iter().enumerate() {
+            let others = u32::try_from(servers.len() - asked).unwrap_or(u32::MAX);
+            let time = Deadline::new(Duration::ZERO, deadline.left() / others.min(4));
+            match self.ask_for_map(time, address) {
+                Ok(map) => {
+                    let map = Arc::new(map);
+                    self.known.with(|known| {
+                        known.moved.clear();
+                        known.map = Some((Instant::now(), Arc::clone(&map)));
+                    });
+                    return Ok(map);
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or_else(not_served))
+    }
+
+    fn ask_for_map(&self, deadline: Deadline, address: &Address) -> Result<SlotMap> {
+        let ask = |connection: &mut Connection| -> RedisResult<Value> {
+            redis::cmd("CLUSTER").arg("SLOTS").query(connection)
+        };
+        let answer = self.node(address)?.once(deadline, ask).map_err(translate)?;
+        SlotMap::parse(&answer, address).ok_or_else(not_served)
+    }
+}
+
+/// Whether a request may succeed later, perhaps on another server.
+fn may_pass(failure: &RedisError) -> bool {
+    if breaker::outage().is_some_and(|outage| outage > FAILOVER_MAX) {
+        return false;
+    }
+    redirection(failure).is_some() || failure.is_transient() || failure.is_demotion()
+}
+
+/// Of a request that was redirected until its end.
+fn translate_redirection(failure: RedisError) -> Error {
+    if redirection(&failure).is_none() {
+        return translate(failure);
+    }
+    let why = "the session's slot was on the way to another server of the cluster for all the time";
+    Error::new(ErrorKind::Unreachable, why)
+        .advice("end the migration of the slot (redis-cli --cluster check and fix)")
+}
+
+fn not_served() -> Error {
+    let why = "the cluster has no server for the session";
+    Error::new(ErrorKind::Unreachable, why)
+        .advice("look at CLUSTER INFO: each of the 16384 slots needs a primary")
+}

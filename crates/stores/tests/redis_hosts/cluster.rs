@@ -1,0 +1,238 @@
+//! Slots and roles that move while requests go on.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use sessile_core::{ErrorKind, Filter};
+use sessile_fixtures::{RedisCluster, RedisHost};
+use sessile_stores::Context;
+
+use crate::setup::{WAIT, cluster, increment, key, number_of, open, payload_of, ttl, until};
+
+fn slot_of(host: &RedisHost, id: &str) -> String {
+    host.command(&["CLUSTER", "KEYSLOT", &format!("x{{session/{id}}}")]).unwrap()
+}
+
+/// The primary that serves a slot, by its own account.
+fn owner(cluster: &RedisCluster, slot: &str) -> usize {
+    let name = format!("{{{}}}", tag_in(slot));
+    let serves = |at: &usize| cluster.hosts[*at].command(&["GET", &name]).is_ok();
+    cluster.primaries().into_iter().find(serves).expect("somebody serves the slot")
+}
+
+/// Some text in the slot.
+fn tag_in(slot: &str) -> String {
+    let slot: u16 = slot.parse().unwrap();
+    let mut tags = (0..1_000_000).map(|number| number.to_string());
+    tags.find(|tag| crc16(tag.as_bytes()) % 16_384 == slot).unwrap()
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    let shift = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+    bytes.iter().fold(0, |crc, byte| (0..8).fold(crc ^ (u16::from(*byte) << 8), shift))
+}
+
+/// As `redis-cli --cluster reshard` does it.
+fn migrate(cluster: &RedisCluster, slot: &str, from: usize, to: usize) {
+    let (source, target) = (&cluster.hosts[from], &cluster.hosts[to]);
+    let [source_id, target_id] =
+        [source, target].map(|host| host.command(&["CLUSTER", "MYID"]).unwrap());
+    target.command(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &source_id]).unwrap();
+    source.command(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &target_id]).unwrap();
+    loop {
+        let names = source.command(&["CLUSTER", "GETKEYSINSLOT", slot, "10"]).unwrap();
+        if names.is_empty() {
+            break;
+        }
+        let port = target.port.to_string();
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        words.extend(names.lines());
+        source.command(&words).unwrap();
+    }
+    for host in [target, source] {
+        host.command(&["CLUSTER", "SETSLOT", slot, "NODE", &target_id]).unwrap();
+    }
+    for at in cluster.primaries() {
+        let _ = cluster.hosts[at].command(&["CLUSTER", "SETSLOT", slot, "NODE", &target_id]);
+    }
+}
+
+#[test]
+fn a_cluster_is_one_store() {
+    let Some(cluster) = cluster() else { return };
+    let store = open(&cluster.url());
+    let other = open(&cluster.url());
+    let ids: Vec<String> = (0..60).map(|number| format!("s{number}")).collect();
+    for id in &ids {
+        increment(&store, id).unwrap();
+        assert_eq!(number_of(payload_of(&other, id)), 1);
+    }
+    let mut filter = Filter::default();
+    filter.entries_max = 7;
+    let (mut listed, mut cursor) = (BTreeSet::new(), None);
+    loop {
+        let page = store.list(cursor.as_ref(), &filter).unwrap();
+        assert!(page.entries.len() <= 7);
+        listed.extend(page.entries.into_iter().map(|entry| entry.key.id().to_owned()));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed, ids.iter().cloned().collect());
+    assert_eq!(store.stat().unwrap().sessions, 60);
+    let plain = format!("redis://{}/", cluster.hosts[0].address());
+    let error = sessile_stores::open(&plain, &Context::default()).unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    assert!(format!("{error:#}").contains("redis+cluster://"), "{error:#}");
+    // Any server of the cluster leads to the others, also a replica.
+    let last = format!("redis+cluster://{}/", cluster.hosts[5].address());
+    assert_eq!(number_of(payload_of(&open(&last), "s7")), 1);
+    regeneration_crosses_slots(&cluster);
+}
+
+fn regeneration_crosses_slots(cluster: &RedisCluster) {
+    let store = open(&cluster.url());
+    let other = open(&cluster.url());
+    let grace = Duration::from_secs(30);
+    for number in 0..20 {
+        let (old, new) = (format!("old{number}"), format!("new{number}"));
+        store.create(&key(&old), b"cart", ttl()).unwrap();
+        let mut begun = store.begin(&key(&old), WAIT).unwrap();
+        // A touch by somebody else comes between.
+        other.touch(&key(&old), ttl()).unwrap();
+        begun.lease.regenerate(&key(&new), grace).unwrap();
+        let taken = other.begin(&key(&old), Duration::ZERO).unwrap_err();
+        assert!(matches!(taken.kind(), ErrorKind::LockTimeout { .. }), "the lock moved, too");
+        begun.lease.commit(b"cart, logged in", ttl()).unwrap();
+        assert_eq!(payload_of(&other, &new).unwrap(), b"cart, logged in");
+        // The old id leads on; a second regeneration of it is one of the session where it is now.
+        let mut again = other.begin(&key(&old), WAIT).unwrap();
+        assert_eq!(again.record.as_ref().unwrap().payload, b"cart, logged in");
+        again.lease.regenerate(&key(&format!("third{number}")), grace).unwrap();
+        again.lease.release().unwrap();
+        assert_eq!(payload_of(&store, &old).unwrap(), b"cart, logged in");
+        store.destroy(&key(&old)).unwrap();
+        for id in [old, new, format!("third{number}")] {
+            assert_eq!(payload_of(&store, &id), None, "{id}");
+        }
+    }
+    // An id that is taken stays as it is, and so does the session that did not get it.
+    store.create(&key("mine"), b"mine", ttl()).unwrap();
+    store.create(&key("taken"), b"theirs", ttl()).unwrap();
+    let mut begun = store.begin(&key("mine"), WAIT).unwrap();
+    let refused = begun.lease.regenerate(&key("taken"), grace).unwrap_err();
+    assert_eq!(refused.kind(), &ErrorKind::Exists);
+    begun.lease.commit(b"mine, later", ttl()).unwrap();
+    assert_eq!(payload_of(&store, "taken").unwrap(), b"theirs");
+    // A lease that was destroyed leaves no copy behind.
+    let mut begun = store.begin(&key("mine"), WAIT).unwrap();
+    other.destroy(&key("mine")).unwrap();
+    let refused = begun.lease.regenerate(&key("fresh"), grace).unwrap_err();
+    assert_eq!(refused.kind(), &ErrorKind::Destroyed);
+    assert_eq!(payload_of(&store, "fresh"), None);
+    store.create(&key("fresh"), b"x", ttl()).expect("nor a lock");
+}
+
+/// All sessions of this test are in the slot that moves, there and back, while four threads work.
+#[test]
+fn a_slot_migrates_under_load_without_an_error() {
+    let Some(cluster) = cluster() else { return };
+    let slot = slot_of(&cluster.hosts[0], "s");
+    // Ids of one slot: found by trying.
+    let ids: Vec<String> = (0..4_000_000)
+        .map(|number| format!("s{number}"))
+        .filter(|id| {
+            crc16(format!("session/{id}").as_bytes()) % 16_384 == slot.parse::<u16>().unwrap()
+        })
+        .take(40)
+        .collect();
+    let (stop, cycles, slowest) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let start = Instant::now();
+    let moves = std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let (ids, stop, cycles, slowest) = (&ids, &stop, &cycles, &slowest);
+            let url = cluster.url();
+            scope.spawn(move || {
+                let store = open(&url);
+                let mut last = vec![0; ids.len()];
+                while !stop.load(SeqCst) {
+                    let at = fastrand::usize(..ids.len());
+                    let begun = Instant::now();
+                    let fence = increment(&store, &ids[at]).unwrap_or_else(|error| {
+                        panic!("worker {worker}: {error:#}");
+                    });
+                    let took = begun.elapsed().as_micros();
+                    slowest.fetch_max(took.try_into().unwrap(), SeqCst);
+                    assert!(fence > last[at], "fences grow: {} {fence}", last[at]);
+                    last[at] = fence;
+                    cycles.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        let mut moves = 0;
+        while start.elapsed() < Duration::from_secs(4) {
+            let from = owner(&cluster, &slot);
+            let to = cluster.primaries().into_iter().find(|at| *at != from).unwrap();
+            migrate(&cluster, &slot, from, to);
+            moves += 1;
+        }
+        stop.store(true, SeqCst);
+        moves
+    });
+    let (cycles, slowest) = (cycles.into_inner(), slowest.into_inner());
+    let rate = cycles as f64 / start.elapsed().as_secs_f64();
+    println!("{moves} moves under {rate:.0} cycles a second, the slowest cycle took {slowest} us");
+    let store = open(&cluster.url());
+    let sum: u64 = ids.iter().map(|id| number_of(payload_of(&store, id))).sum();
+    assert_eq!(sum, cycles, "no increment is lost");
+    assert!(moves >= 2);
+}
+
+#[test]
+fn a_killed_primary_costs_time_and_no_error() {
+    let Some(mut cluster) = cluster() else { return };
+    // Longer than the failover.
+    let store = open(&format!("{}?response_timeout_ms=30000", cluster.url()));
+    let ids: Vec<String> = (0..30).map(|number| format!("s{number}")).collect();
+    ids.iter().for_each(|id| assert!(increment(&store, id).is_ok()));
+    let held = store.begin(&key("held"), WAIT).unwrap();
+    let fence = held.lease.fence();
+    let slot = slot_of(&cluster.hosts[0], "held");
+    let victim = owner(&cluster, &slot);
+    cluster.hosts[victim].command(&["WAIT", "1", "1000"]).unwrap();
+    cluster.hosts[victim].server.kill();
+    let start = Instant::now();
+    for id in &ids {
+        increment(&store, id).unwrap();
+    }
+    println!("served again after {:?}", start.elapsed());
+    held.lease.commit(b"x", ttl()).unwrap();
+    let next = store.begin(&key("held"), WAIT).unwrap();
+    assert!(next.lease.fence() > fence);
+    drop(next);
+    cluster.hosts[victim].server.restart().unwrap();
+    cluster.wait_until_whole().unwrap();
+    ids.iter().for_each(|id| assert!(increment(&store, id).is_ok()));
+    // Without its replicas a change is made and told as in doubt.
+    let strict = open(&format!("{}?min_replicas=1&response_timeout_ms=2000", cluster.url()));
+    increment(&strict, "strict").unwrap();
+    let slot = slot_of(&cluster.hosts[0], "strict");
+    let primary = owner(&cluster, &slot);
+    let before = number_of(payload_of(&store, "strict"));
+    let primaries = cluster.primaries();
+    assert!(primaries.contains(&primary));
+    for at in (0..6).filter(|at| !primaries.contains(at)) {
+        cluster.hosts[at].server.freeze();
+    }
+    let told = increment(&strict, "strict").unwrap_err();
+    assert_eq!(told.kind(), &ErrorKind::Unreachable);
+    assert!(format!("{told:#}").contains("0 of 1 replicas"), "{told:#}");
+    let doubted = strict.create(&key("doubted"), b"x", ttl()).unwrap_err();
+    assert_eq!(doubted.kind(), &ErrorKind::Unreachable);
+    for host in &cluster.hosts {
+        host.server.thaw();
+    }
+    until("it was made all the same", || number_of(payload_of(&store, "strict")) == before + 1);
+}

@@ -1,0 +1,86 @@
+//! A process that is killed while it gives sessions new ids in other slots.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use sessile_core::ErrorKind;
+
+use crate::setup::{cluster, key, open, payload_of, ttl, until};
+
+const ROLE: &str = "SESSILE_TEST_REGENERATES";
+const KILLS: usize = 60;
+
+fn child(url: &str, session: usize) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "deaths::role_of_a_child", "--nocapture"]);
+    command.env(ROLE, format!("{session} {url}")).stdout(Stdio::null()).spawn().unwrap()
+}
+
+fn id(session: usize, number: usize) -> String {
+    format!("s{session}n{number}")
+}
+
+/// Not a test: what a child does. Without a role it does nothing.
+#[test]
+fn role_of_a_child() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (session, url) = role.split_once(' ').unwrap();
+    let (store, session) = (open(url), session.parse().unwrap());
+    for number in 0.. {
+        let mut begun = store.begin(&key(&id(session, number)), Duration::from_secs(1)).unwrap();
+        let next = key(&id(session, number + 1));
+        begun.lease.regenerate(&next, Duration::from_secs(600)).unwrap();
+        begun.lease.commit(b"cart", ttl()).unwrap();
+    }
+}
+
+/// The id that the visitor has is the one of the last answer, or the one before. Both must lead to
+/// the session, whatever moment the process died at.
+#[test]
+fn a_death_at_any_step_of_a_regeneration_loses_no_session() {
+    let Some(cluster) = cluster() else { return };
+    let url = format!("{}?lock_ttl_ms=300", cluster.url());
+    let store = open(&url);
+    let mut children: Vec<(usize, Child)> = Vec::new();
+    let mut half_done = 0;
+    for session in 0..KILLS {
+        store.create(&key(&id(session, 0)), b"cart", ttl()).unwrap();
+        children.push((session, child(&url, session)));
+        if children.len() == 4 || session + 1 == KILLS {
+            for (session, _) in &children {
+                until("it works", || payload_of(&store, &id(*session, 2)).is_some());
+            }
+            std::thread::sleep(Duration::from_micros(fastrand::u64(..30_000)));
+            for (session, mut child) in children.drain(..) {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                half_done += usize::from(check(&store, session));
+            }
+        }
+    }
+    assert!(half_done > 0, "no process died between the copy and the change");
+    println!("{KILLS} kills, {half_done} between the copy and the change");
+}
+
+/// Whether a copy had arrived to which nothing leads yet.
+fn check(store: &sessile_core::Sessions, session: usize) -> bool {
+    // The last id that exists at all, as a copy or as the session.
+    let exists = |number: &usize| payload_of(store, &id(session, *number)).is_some();
+    let newest = (0..).take_while(exists).last().expect("the session is lost");
+    // Each id before leads to the session: a reader finds it by the old id and by the new one.
+    let older = newest.saturating_sub(1);
+    let found = store.peek(&key(&id(session, older))).unwrap().expect("the old id leads nowhere");
+    assert_eq!(found.payload, b"cart");
+    // A second regeneration of the older id loses nothing either.
+    let fresh = key(&format!("fresh{session}"));
+    let mut begun = store.begin(&key(&id(session, older)), Duration::from_secs(20)).unwrap();
+    let leads_on = begun.moved;
+    assert_eq!(begun.record.as_ref().expect("locked, and gone").payload, b"cart");
+    begun.lease.regenerate(&fresh, Duration::from_secs(600)).unwrap();
+    begun.lease.commit(b"cart 2", ttl()).unwrap();
+    assert_eq!(payload_of(store, fresh.id()).unwrap(), b"cart 2");
+    assert_eq!(payload_of(store, &id(session, older)).unwrap(), b"cart 2");
+    let taken = store.create(&fresh, b"x", ttl()).unwrap_err();
+    assert_eq!(taken.kind(), &ErrorKind::Exists);
+    newest > older && !leads_on
+}

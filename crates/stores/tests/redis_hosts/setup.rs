@@ -1,0 +1,55 @@
+//! A private cluster, a private set of sentinels, and stores on them.
+
+#[path = "../support/mod.rs"]
+pub mod support;
+
+use std::time::Duration;
+
+use sessile_core::{Result, Sessions};
+use sessile_fixtures::{RedisCluster, RedisSentinels, StartError};
+use sessile_stores::Context;
+
+pub use self::support::patience::until;
+pub use self::support::{key, payload_of, ttl};
+
+pub const WAIT: Duration = Duration::from_secs(60);
+
+/// Shorter than in production, so that failovers take seconds.
+const NODE_TIMEOUT_MS: u32 = 1_000;
+
+fn or_skip<T>(started: std::result::Result<T, StartError>) -> Option<T> {
+    match started {
+        Ok(started) => Some(started),
+        Err(error @ StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Three primaries with a replica each.
+pub fn cluster() -> Option<RedisCluster> {
+    or_skip(RedisCluster::start(3, NODE_TIMEOUT_MS))
+}
+
+pub fn sentinels() -> Option<RedisSentinels> {
+    or_skip(RedisSentinels::start(NODE_TIMEOUT_MS))
+}
+
+pub fn open(url: &str) -> Sessions {
+    sessile_stores::open(url, &Context::default()).unwrap()
+}
+
+/// Adds one to the number in a session. `Ok` if that was acknowledged.
+pub fn increment(store: &Sessions, id: &str) -> Result<u64> {
+    let begun = store.begin(&key(id), WAIT)?;
+    let fence = begun.lease.fence();
+    let number = number_of(begun.record.map(|record| record.payload));
+    begun.lease.commit(&(number + 1).to_le_bytes(), ttl())?;
+    Ok(fence)
+}
+
+pub fn number_of(payload: Option<Vec<u8>>) -> u64 {
+    payload.map_or(0, |payload| u64::from_le_bytes(payload.try_into().unwrap()))
+}
