@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products drupal-bench php-session-tests packages packages-check packages-test toolchain
+.PHONY: help run build deps test check bench compare-trials storm failovers powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products drupal-bench php-session-tests packages packages-check packages-test toolchain
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -65,6 +65,9 @@ storm: toolchain ## Kills and stops processes that work on a store for ten minut
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) $(if $(SECONDS),--seconds $(SECONDS))
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) --stop-one 5
 	$(CARGO) test --release $(LOCKED) -p sessile-stores --test mysql --test postgres -- --ignored --nocapture none_of_16000
+
+failovers: toolchain ## Kills primaries of a private Redis cluster under eight workers that count, and compares the sums (ten minutes)
+	$(CARGO) test --release $(LOCKED) -p sessile-stores --test redis_hosts -- --ignored --nocapture --test-threads=1 failovers
 
 powercut: toolchain ## Cuts the power of an engine at 50,000 moments and recovers each image (SESSILE_POWERCUT_SEED=n repeats one history)
 	$(CARGO) test --release $(LOCKED) -p sessile-engine --lib -- --ignored --nocapture powercut

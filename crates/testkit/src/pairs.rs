@@ -1,5 +1,5 @@
-//! Stores that are made of others, on more pairs than the one that the registry names; and a store
-//! whose payloads are encrypted.
+//! Stores on more fixtures than the registry names: pairs of those that are made of others, sets of
+//! several servers, and a store whose payloads are encrypted.
 //!
 //! Each pair is held to the capabilities of its home store; the cases are those of every store.
 
@@ -27,7 +27,13 @@ const BINS: &[Fixture] = &[Fixture {
 /// Encryption, which each store takes as an option.
 const SEALED: &[Fixture] = &[Fixture { variant: "sealed", url: "files:{shm}/sessions?seal={key}" }];
 
-/// The pairs whose stores this build contains.
+/// Several servers, which the benchmark does not start.
+const HOSTS: &[Fixture] = &[
+    Fixture { variant: "cluster", url: "{cluster}" },
+    Fixture { variant: "sentinel", url: "{sentinels}" },
+];
+
+/// Those whose stores this build contains.
 pub(crate) fn entries() -> &'static [StoreEntry] {
     static ENTRIES: OnceLock<Vec<StoreEntry>> = OnceLock::new();
     ENTRIES.get_or_init(|| {
@@ -44,8 +50,10 @@ pub(crate) fn entries() -> &'static [StoreEntry] {
             pair("memcached", "files", MEMCACHED),
             pair("files", "files", BINS),
         ];
-        let sealed =
-            registry::by_name("files").map(|files| StoreEntry { fixtures: SEALED, ..*files });
-        pairs.into_iter().flatten().chain(sealed).collect()
+        let more = |name: &str, fixtures: &'static [Fixture]| {
+            registry::by_name(name).map(|entry| StoreEntry { fixtures, ..*entry })
+        };
+        let more = [more("files", SEALED), more("redis", HOSTS)];
+        pairs.into_iter().chain(more).flatten().collect()
     })
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use sessile_core::Capabilities;
 use sessile_fixtures::StartError;
 use sessile_stores::{Fixture, StoreEntry, registry};
 
@@ -68,8 +69,7 @@ impl CaseVerdict {
 }
 
 impl StoreUnderTest {
-    /// Every store of the registry on each of its fixtures, and those made of others on more than
-    /// their own.
+    /// Every store of the registry on each of its fixtures, and some on more than their own.
     pub fn all() -> Vec<StoreUnderTest> {
         let entries = registry::STORES.iter().chain(pairs::entries());
         let on_fixtures = |entry: &'static StoreEntry| {
@@ -148,7 +148,14 @@ fn run_case(
     if case.isolation == Isolation::Shared {
         *shared = Some(Arc::clone(&testbed));
     }
-    match case.not_applicable(&testbed.capabilities()) {
+    let capabilities = testbed.capabilities();
+    let without_server = Capabilities { server: None, ..capabilities };
+    let about_a_server = case.not_applicable(&capabilities).is_none()
+        && case.not_applicable(&without_server).is_some();
+    match case.not_applicable(&capabilities) {
+        None if about_a_server && !testbed.has_one_server() && capabilities.server.is_some() => {
+            NotApplicable("has several servers")
+        }
         Some(reason) => NotApplicable(reason),
         None => watched(case, testbed),
     }

@@ -124,6 +124,11 @@ impl Testbed {
         server.map(act).ok_or_else(|| Failure("the instance has no server".into()))
     }
 
+    /// Whether there is a private server, and not several.
+    pub(crate) fn has_one_server(&self) -> bool {
+        self.with_server(|_| ()).is_ok()
+    }
+
     /// A proxy before the server, and the URL of the store under test that leads through it, for
     /// `open`, `open_at` and `worker_on`. The store of [`Testbed::open`] goes on without it.
     pub fn proxy(&self) -> CaseResult<(Proxy, String)> {

@@ -39,6 +39,11 @@ pub fn change<T>(make: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
+/// Whether an attempt of the change that is being made was sent and not answered.
+pub fn is_unanswered() -> bool {
+    UNANSWERED.get()
+}
+
 pub fn in_doubt(refusal: Error) -> Error {
     let why = "the connection broke before the answer, and the session was changed since: this \
                change may have been made";

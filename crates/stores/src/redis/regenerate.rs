@@ -22,6 +22,7 @@ use super::bounded::Bounded;
 use super::script::{ARRIVE, DEPART, REGENERATE, WITHDRAW, stale};
 use super::value::{HEADER_BYTES, decode_header, held_value};
 use super::{EXPIRY_SLACK, ms};
+use crate::connections::doubt::is_unanswered;
 
 /// A touch without a lease may come between the copy and the change, but not for ever.
 const COPIES_MAX: usize = 8;
@@ -37,15 +38,13 @@ pub fn regenerate(store: &Bounded<'_>, held: &Held, new: &Key, grace: Duration) 
         return store.change(&REGENERATE, &held.key, &others, args).map(drop);
     }
     let changed = store.change_slot(held, new, &lock, &alias, now);
-    match &changed {
-        Ok(()) => {}
-        // It may have been made: the copy stays, and only its lock goes, at the next begin.
-        Err(error) if *error.kind() == ErrorKind::Unreachable => {
-            store.orphans.remember(new, &held.token);
-        }
-        Err(_) => {
-            let _ = store.run::<i64>(&WITHDRAW, new, &[], (&held.token,));
-        }
+    let Err(error) = &changed else { return Ok(()) };
+    // Of a session that was destroyed no copy may stay. In any other doubt the copy may be the
+    // session: only its lock goes, at the next begin.
+    let in_doubt = *error.kind() == ErrorKind::Unreachable
+        || is_unanswered() && *error.kind() != ErrorKind::Destroyed;
+    if in_doubt || store.run::<i64>(&WITHDRAW, new, &[], (&held.token,)).is_err() {
+        store.orphans.remember(new, &held.token);
     }
     changed
 }

@@ -21,7 +21,7 @@ use crate::store_url::{StoreUrl, invalid};
 const PORT: u16 = 26_379;
 const CHECK_EACH: Duration = Duration::from_secs(1);
 /// Sentinels that do not answer must not slow down requests that have a connection.
-const CHECK_FOR: Duration = Duration::from_millis(200);
+const CHECK_FOR: Duration = Duration::from_millis(500);
 
 pub struct Sentinels {
     addresses: Vec<Address>,

@@ -172,7 +172,8 @@ fn a_slot_migrates_under_load_without_an_error() {
             });
         }
         let mut moves = 0;
-        while start.elapsed() < Duration::from_secs(4) {
+        while moves < 2 || start.elapsed() < Duration::from_secs(3) {
+            assert!(start.elapsed() < WAIT, "{moves} moves in {WAIT:?}");
             let from = owner(&cluster, &slot);
             let to = cluster.primaries().into_iter().find(|at| *at != from).unwrap();
             migrate(&cluster, &slot, from, to);
@@ -187,7 +188,6 @@ fn a_slot_migrates_under_load_without_an_error() {
     let store = open(&cluster.url());
     let sum: u64 = ids.iter().map(|id| number_of(payload_of(&store, id))).sum();
     assert_eq!(sum, cycles, "no increment is lost");
-    assert!(moves >= 2);
 }
 
 #[test]

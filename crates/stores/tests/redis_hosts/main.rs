@@ -10,6 +10,8 @@ mod deaths;
 #[cfg(test)]
 mod failovers;
 #[cfg(test)]
+mod measure;
+#[cfg(test)]
 mod sentinel;
 #[cfg(test)]
 mod setup;

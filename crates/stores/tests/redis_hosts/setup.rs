@@ -3,6 +3,8 @@
 #[path = "../support/mod.rs"]
 pub mod support;
 
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sessile_core::{Result, Sessions};
@@ -17,9 +19,33 @@ pub const WAIT: Duration = Duration::from_secs(60);
 /// Shorter than in production, so that failovers take seconds.
 const NODE_TIMEOUT_MS: u32 = 1_000;
 
-fn or_skip<T>(started: std::result::Result<T, StartError>) -> Option<T> {
-    match started {
-        Ok(started) => Some(started),
+/// Six servers at a time are enough.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// Servers, while no other test of this program runs.
+pub struct Alone<T> {
+    servers: T,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl<T> Deref for Alone<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.servers
+    }
+}
+
+impl<T> DerefMut for Alone<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.servers
+    }
+}
+
+fn or_skip<T>(start: impl FnOnce() -> std::result::Result<T, StartError>) -> Option<Alone<T>> {
+    let turn = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    match start() {
+        Ok(servers) => Some(Alone { servers, _turn: turn }),
         Err(error @ StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
             eprintln!("SKIPPED: {error}");
             None
@@ -29,12 +55,12 @@ fn or_skip<T>(started: std::result::Result<T, StartError>) -> Option<T> {
 }
 
 /// Three primaries with a replica each.
-pub fn cluster() -> Option<RedisCluster> {
-    or_skip(RedisCluster::start(3, NODE_TIMEOUT_MS))
+pub fn cluster() -> Option<Alone<RedisCluster>> {
+    or_skip(|| RedisCluster::start(3, NODE_TIMEOUT_MS))
 }
 
-pub fn sentinels() -> Option<RedisSentinels> {
-    or_skip(RedisSentinels::start(NODE_TIMEOUT_MS))
+pub fn sentinels() -> Option<Alone<RedisSentinels>> {
+    or_skip(|| RedisSentinels::start(NODE_TIMEOUT_MS))
 }
 
 pub fn open(url: &str) -> Sessions {
