@@ -9,7 +9,7 @@ use sessile_core::{ErrorKind, Sessions};
 use crate::setup::{cluster, key, open, payload_of, ttl, until};
 
 const ROLE: &str = "SESSILE_TEST_REGENERATES";
-const KILLS: usize = 60;
+const KILLS: usize = 24;
 
 fn child(url: &str, session: usize) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
