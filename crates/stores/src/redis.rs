@@ -67,7 +67,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
         "redis+sentinel",
         "rediss+sentinel",
     ],
-    sentence: "A Redis or Valkey server, cluster or sentinel set: several web servers, expiry by itself",
+    sentence: "Redis or Valkey, one server or several: many web servers, native expiry",
     capabilities: CAPABILITIES,
     decorates: false,
     options: connection::HELP,

@@ -79,7 +79,8 @@ mod tests {
         let (times, said) = second;
         let p99 = times[BEGINS * 99 / 100 - 1];
         let figures = format!(
-            "{name}, {}: first {first:?}, then p50 {:?}, p99 {p99:?}, longest {:?}; back after {recovery:?}",
+            "{name}, {}: first {first:?}, then p50 {:?}, p99 {p99:?}, longest {:?}; back after \
+             {recovery:?}",
             if freezes { "silent" } else { "dead" },
             times[BEGINS / 2],
             times[BEGINS - 1]

@@ -1,4 +1,4 @@
-//! Which servers do not answer: a request does not wait for one that other requests have waited for.
+//! Which servers do not answer: a request does not wait where other requests have waited.
 //!
 //! ```text
 //!              two failures within no less than FIRST_FAILURES_FOR

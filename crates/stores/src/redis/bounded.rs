@@ -50,12 +50,10 @@ impl Bounded<'_> {
 
     /// Those on the server of this session: one that is down must not stop requests to the others.
     pub fn release_orphans(&self, of: &Key) -> Result<()> {
+        let node = |key: &Key| self.servers.node_of(self.deadline, key);
         let concerns = |key: &Key| {
             self.servers.cluster().is_none()
-                || matches!(
-                    (self.servers.node_of(self.deadline, key), self.servers.node_of(self.deadline, of)),
-                    (Ok(one), Ok(other)) if Arc::ptr_eq(&one, &other)
-                )
+                || matches!((node(key), node(of)), (Ok(one), Ok(other)) if Arc::ptr_eq(&one, &other))
         };
         let release = |key: &Key, token: &Token| self.run_release(key, token, false);
         self.orphans.release_all(self.lock_ttl, concerns, release)

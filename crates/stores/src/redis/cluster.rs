@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | MOVED | the request goes to the server that it names, and the map is read again |
 //! | ASK, TRYAGAIN | the request waits until the slot has moved |
-//! | CLUSTERDOWN, MASTERDOWN, LOADING, READONLY, no answer | the map is read again, then the request |
+//! | CLUSTERDOWN, LOADING, READONLY, no answer, ... | the map is read again, and it is sent again |
 //!
 //! ASK is never followed: while a slot moves, the lock could come into being on the server where
 //! the slot goes to, while the record is still on the other one (docs/decisions/0032).
@@ -94,7 +94,8 @@ impl Cluster {
         }
     }
 
-    /// What a failure that may pass says about the map. Whether the request is to be sent again at once.
+    /// What a failure that may pass says about the map. Whether the request is to be sent again at
+    /// once.
     fn learn(&self, deadline: Deadline, slot: u16, asked: &Address, failure: &RedisError) -> bool {
         match redirection(failure) {
             Some(Redirection::Moved(to)) => {

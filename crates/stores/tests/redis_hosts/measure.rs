@@ -44,7 +44,8 @@ fn four_trips(connections: &mut [(redis::Connection, usize)], ids: &[String]) {
 }
 
 #[test]
-#[ignore = "takes a minute: cargo test --release -p sessile-stores --test redis_hosts -- --ignored measure"]
+#[ignore = "a measurement: cargo test --release -p sessile-stores --test redis_hosts -- --ignored \
+            --nocapture measure"]
 fn a_locked_cycle_on_a_cluster_beside_four_round_trips() {
     let Some(cluster) = cluster() else { return };
     let ids: Vec<String> = (0..50).map(|number| format!("s{number}")).collect();
@@ -74,7 +75,8 @@ fn a_locked_cycle_on_a_cluster_beside_four_round_trips() {
     let us = |time: Duration| time.as_secs_f64() * 1e6 / CYCLES as f64;
     let [own, reference] = best.map(us);
     println!(
-        "cycle {own:.0} us, four trips {reference:.0} us at best; ratios {ratios:.2?}, median {:.2}",
+        "cycle {own:.0} us, four trips {reference:.0} us at best; ratios {ratios:.2?}, median \
+         {:.2}",
         ratios[ROUNDS / 2]
     );
     assert!(ratios[ROUNDS / 2] >= 1.4, "{ratios:?}");
