@@ -53,7 +53,7 @@ impl Bounded<'_> {
         let node = |key: &Key| self.servers.node_of(self.deadline, key);
         let concerns = |key: &Key| {
             self.servers.cluster().is_none()
-                || matches!((node(key), node(of)), (Ok(one), Ok(other)) if Arc::ptr_eq(&one, &other))
+                || matches!((node(key), node(of)), (Ok(a), Ok(b)) if Arc::ptr_eq(&a, &b))
         };
         let release = |key: &Key, token: &Token| self.run_release(key, token, false);
         self.orphans.release_all(self.lock_ttl, concerns, release)
