@@ -17,7 +17,8 @@
 //! A probe is the request that comes when `next` is due. It gets [`PROBE_FOR`], or eight times what
 //! the first byte of this server usually takes. Each eighth probe gets `connect_timeout_ms`, so
 //! that a server that has become slow is found, too. Other requests wait for a probe under way, and
-//! fail if it fails.
+//! fail if it fails. A host that refuses connections does so at once: while it does, each request
+//! is a probe, and none waits for `next`.
 //!
 //! Invariants: each address has its own state, also those of one host name; a forked child begins
 //! with none; no mutex is held over a system call. Not here: whether a request is sent again
@@ -81,6 +82,11 @@ struct Outage {
 }
 
 impl Outage {
+    /// Whether a try costs next to nothing: the host is there, and the server is not.
+    fn is_refused_at_once(&self) -> bool {
+        matches!(self.last, io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+    }
+
     fn is_over_the_first_failures(&self, now: Instant) -> bool {
         self.failures >= FAILURES_MIN && now.duration_since(self.since) >= FIRST_FAILURES_FOR
     }
@@ -150,8 +156,14 @@ impl Watch {
         }
     }
 
-    /// The connect failed, or nothing arrived until the deadline.
-    pub fn failed(&mut self, kind: io::ErrorKind, connected: bool) {
+    /// The connect failed, or nothing arrived until the deadline. Returns what to tell: of a probe,
+    /// since when the server does not answer.
+    pub fn failed(&mut self, error: io::Error, connected: bool) -> io::Error {
+        let outage = self.note_failure(error.kind(), connected);
+        outage.map_or(error, |outage| refusal(outage, Instant::now()))
+    }
+
+    fn note_failure(&mut self, kind: io::ErrorKind, connected: bool) -> Option<Outage> {
         use io::ErrorKind::{
             ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, NetworkDown,
             NetworkUnreachable, NotFound, TimedOut,
@@ -164,18 +176,17 @@ impl Watch {
             | NetworkDown | NetworkUnreachable | NotFound => !connected,
             _ => false,
         };
-        if self.pid != std::process::id() || self.settled {
-            return;
+        let is_probe = self.probe_ends.is_some();
+        if self.pid != std::process::id() || self.settled || !is_death && !is_probe {
+            return None;
         }
-        if is_death || self.probe_ends.is_some() {
-            self.settled = true;
-            // A server that takes connections and is silent is not a lost packet.
-            let weight = if connected || self.probe_ends.is_some() { FAILURES_MIN } else { 1 };
-            let outage = failed(&self.place, self.start, now, kind, weight);
-            if self.probe_ends.is_some() {
-                OUTAGE.set(outage);
-            }
-        }
+        self.settled = true;
+        // A server that takes connections and is silent is not a lost packet.
+        let weight = if connected || is_probe { FAILURES_MIN } else { 1 };
+        let outage = failed(&self.place, self.start, now, kind, weight);
+        let outage = outage.filter(|_| is_probe)?;
+        OUTAGE.set(Some(now.duration_since(outage.since)));
+        Some(outage)
     }
 }
 
@@ -183,7 +194,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if self.probe_ends.is_some() {
-            self.failed(io::ErrorKind::UnexpectedEof, true);
+            self.note_failure(io::ErrorKind::UnexpectedEof, true);
         }
     }
 }
@@ -210,6 +221,9 @@ fn admit(place: &Place, now: Instant, patience: Duration) -> Admission {
         };
         if !outage.is_over_the_first_failures(now) {
             return None;
+        }
+        if outage.is_refused_at_once() {
+            return Some(Admission::Probe(long(SUSPECT_FOR)));
         }
         if outage.probing.is_some_and(|end| now < end) {
             return Some(Admission::ProbeUnderWay(*outage));
@@ -241,14 +255,13 @@ fn answered(place: &Place, took: Duration) {
     });
 }
 
-/// Returns for how long the server has not answered.
 fn failed(
     place: &Place,
     start: Instant,
     now: Instant,
     last: io::ErrorKind,
     weight: u32,
-) -> Option<Duration> {
+) -> Option<Outage> {
     let jitter = jitter();
     SERVERS.with(|servers| {
         let Server { outage, suspect, .. } = entry(servers, place);
@@ -265,8 +278,7 @@ fn failed(
         let pause = (PAUSE_FIRST * (1 << doublings)).min(PAUSE_MAX).mul_f32(jitter);
         let next = if before.probes == 0 { now } else { now + pause };
         let failures = before.failures.saturating_add(weight);
-        *outage = Some(Outage { failures, next, probing: None, last, ..before });
-        now.duration_since(before.since)
+        *outage.insert(Outage { failures, next, probing: None, last, ..before })
     })
 }
 
@@ -301,11 +313,16 @@ mod tests {
         Place::Tcp((Ipv4Addr::new(192, 0, 2, 1), number).into())
     }
 
-    fn refuse(place: &Place) -> Option<Duration> {
+    /// The time that the connect had if it was a probe, zero if not.
+    fn fail(place: &Place, kind: io::ErrorKind) -> Option<Duration> {
         let mut watch = Watch::admit(place.clone(), PATIENCE).ok()?;
         let probe = watch.probe_ends.map(|end| end - watch.start);
-        watch.failed(io::ErrorKind::ConnectionRefused, false);
+        watch.failed(kind.into(), false);
         Some(probe.unwrap_or_default())
+    }
+
+    fn refuse(place: &Place) -> Option<Duration> {
+        fail(place, io::ErrorKind::HostUnreachable)
     }
 
     fn break_down(place: &Place) {
@@ -341,6 +358,23 @@ mod tests {
         assert!(matches!(admit(&place, Instant::now(), PATIENCE), Admission::Free));
     }
 
+    /// A commit failed although its server had been restarted: it came during a pause.
+    #[test]
+    fn a_host_that_refuses_connections_is_tried_by_each_request() {
+        let place = place(9);
+        break_down(&place);
+        assert_eq!(fail(&place, io::ErrorKind::ConnectionRefused), Some(PROBE_FOR));
+        for _ in 0..100 {
+            assert_eq!(fail(&place, io::ErrorKind::ConnectionRefused), Some(SUSPECT_FOR));
+        }
+        let mut watch = Watch::admit(place.clone(), PATIENCE).unwrap();
+        let told = watch.failed(io::ErrorKind::ConnectionRefused.into(), false);
+        assert!(told.to_string().contains("no answer for"), "{told}");
+        assert!(outage().unwrap() >= FIRST_FAILURES_FOR);
+        Watch::admit(place.clone(), PATIENCE).unwrap().heard();
+        assert!(Watch::admit(place, PATIENCE).unwrap().probe_ends.is_none());
+    }
+
     #[test]
     fn one_failure_is_an_accident_however_long_ago() {
         let place = place(2);
@@ -354,7 +388,7 @@ mod tests {
         let place = place(3);
         for connected in [true, false] {
             let mut watch = Watch::admit(place.clone(), PATIENCE).unwrap();
-            watch.failed(io::ErrorKind::TimedOut, connected);
+            watch.failed(io::ErrorKind::TimedOut.into(), connected);
         }
         assert!(SERVERS.with(|servers| servers.iter().all(|s| s.place != place)).unwrap());
     }
@@ -414,7 +448,7 @@ mod tests {
                 watch.heard();
                 assert!(Watch::admit(place.clone(), PATIENCE).unwrap().probe_ends.is_none());
             } else {
-                watch.failed(io::ErrorKind::TimedOut, true);
+                watch.failed(io::ErrorKind::TimedOut.into(), true);
                 drop(Watch::admit(place.clone(), PATIENCE)); // a probe, which fails
                 assert!(Watch::admit(place.clone(), PATIENCE).is_err());
             }

@@ -148,10 +148,7 @@ fn connect_at(place: Place, longest: Duration, deadline: Instant) -> io::Result<
     };
     match connected {
         Ok(socket) => Ok((socket, watch, place)),
-        Err(error) => {
-            watch.failed(error.kind(), false);
-            Err(error)
-        }
+        Err(error) => Err(watch.failed(error, false)),
     }
 }
 
@@ -171,17 +168,21 @@ impl Read for Stream {
         let end = self.end();
         let Stream { socket, read_time, watch, .. } = self;
         let read = read_time.call_until(end, socket, || rustix::io::read(&*socket, &mut *buffer));
-        match (&read, watch.take()) {
-            (Ok(1..), Some(first)) => first.heard(),
-            (Err(error), Some(mut first)) => first.failed(error.kind(), true),
-            (Err(error), None) if error.kind() == io::ErrorKind::TimedOut => {
-                if self.sent.elapsed() >= self.patience.mul_f32(0.9) {
-                    breaker::stalled(&self.place, self.sent);
-                }
+        match (read, watch.take()) {
+            (Ok(read @ 1..), Some(first)) => {
+                first.heard();
+                Ok(read)
             }
-            _ => {}
+            (Err(error), Some(mut first)) => Err(first.failed(error, true)),
+            (Err(error), None)
+                if error.kind() == io::ErrorKind::TimedOut
+                    && self.sent.elapsed() >= self.patience.mul_f32(0.9) =>
+            {
+                breaker::stalled(&self.place, self.sent);
+                Err(error)
+            }
+            (read, _) => read,
         }
-        read
     }
 }
 

@@ -77,6 +77,7 @@ impl Held {
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "the large one is the usual one")]
 enum Tried {
     Granted(Granted),
     Taken { lock: Vec<u8>, remaining: Duration },

@@ -93,8 +93,12 @@ const LOGIN: Meaning = (
 );
 const NOT_READY: Meaning =
     (Unreachable, "the server is up but not ready", "wait until it has loaded its data");
-pub const CLUSTER: Meaning =
-    (Unsupported, "the server is part of a cluster", "write redis+cluster:// in place of redis://");
+pub const CLUSTER: Meaning = (
+    Unsupported,
+    "the server is part of a cluster",
+    "write redis+cluster:// in place of redis://, or connect to a server that is not part of a \
+     cluster",
+);
 const DATABASE: Meaning =
     (InvalidUrl, "the server has no database of this number", "correct it, or raise `databases`");
 

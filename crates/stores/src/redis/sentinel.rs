@@ -127,7 +127,43 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+
     use super::*;
+
+    /// A server that gives this answer to whatever it is sent.
+    fn server_that_says(answer: String) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while let Ok(1..) = stream.read(&mut [0; 512]) {
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        address
+    }
+
+    fn connect_to_a_server_of_role(role: &str) -> RedisResult<Connection> {
+        let server = server_that_says(format!("*1\r\n${}\r\n{role}\r\n", role.len()));
+        let port = server.port().to_string();
+        let told = format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.len());
+        let sentinel = server_that_says(told);
+        let url = StoreUrl::parse(&format!("redis+sentinel://{sentinel}/shop")).unwrap();
+        let sentinels = Sentinels::parse(&url).unwrap().unwrap();
+        let settings = Settings::parse(&url).unwrap();
+        sentinels.connect(&settings, Instant::now() + Duration::from_secs(20))
+    }
+
+    /// Before a replica is promoted, and after an old primary was demoted, sentinels may name a
+    /// replica. What is read there is old.
+    #[test]
+    fn a_server_that_is_no_primary_is_not_used_although_the_sentinels_name_it() {
+        assert!(connect_to_a_server_of_role("master").is_ok());
+        let refused = connect_to_a_server_of_role("slave").err().expect("a replica was used");
+        assert!(refused.to_string().contains("not a primary"), "{refused}");
+    }
 
     fn sentinels(url: &str) -> Result<Option<Sentinels>> {
         Sentinels::parse(&StoreUrl::parse(url)?)

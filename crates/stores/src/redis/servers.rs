@@ -22,7 +22,7 @@ use crate::store_url::{StoreUrl, invalid};
 
 pub enum Servers {
     One(Node),
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
 }
 
 impl Servers {
@@ -34,7 +34,8 @@ impl Servers {
         if !matches!(url.parts().path(), "" | "/" | "/0") {
             return Err(invalid("a cluster has only the database 0").advice("leave the path out"));
         }
-        Ok(Servers::Cluster(Cluster::new(target.settings, addresses(url, 6_379)?)))
+        let cluster = Cluster::new(target.settings, addresses(url, 6_379)?);
+        Ok(Servers::Cluster(Box::new(cluster)))
     }
 
     pub fn cluster(&self) -> Option<&Cluster> {

@@ -68,8 +68,7 @@ fn a_cluster_is_one_store() {
         increment(&store, id).unwrap();
         assert_eq!(number_of(payload_of(&other, id)), 1);
     }
-    let mut filter = Filter::default();
-    filter.entries_max = 7;
+    let filter = Filter { entries_max: 7, ..Filter::default() };
     let (mut listed, mut cursor) = (BTreeSet::new(), None);
     loop {
         let page = store.list(cursor.as_ref(), &filter).unwrap();

@@ -42,8 +42,8 @@ fn last_told(child: &mut Child) -> usize {
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     // The last line may be torn.
     let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let told = whole.lines().filter_map(|line| line.strip_prefix("has ")?.parse().ok());
-    told.last().unwrap_or(0)
+    let mut told = whole.lines().rev().filter_map(|line| line.strip_prefix("has ")?.parse().ok());
+    told.next().unwrap_or(0)
 }
 
 /// The id that the visitor has is the one of the last answer, or the one before. Both must lead to
