@@ -8,7 +8,9 @@ use sessile_core::{ErrorKind, Filter};
 use sessile_fixtures::{RedisCluster, RedisHost};
 use sessile_stores::Context;
 
-use crate::setup::{WAIT, cluster, increment, key, number_of, open, payload_of, ttl, until};
+use crate::setup::{
+    WAIT, cluster, failing_cluster, increment, key, number_of, open, payload_of, ttl, until,
+};
 
 fn slot_of(host: &RedisHost, id: &str) -> String {
     host.command(&["CLUSTER", "KEYSLOT", &format!("x{{session/{id}}}")]).unwrap()
@@ -191,7 +193,7 @@ fn a_slot_migrates_under_load_without_an_error() {
 
 #[test]
 fn a_killed_primary_costs_time_and_no_error() {
-    let Some(mut cluster) = cluster() else { return };
+    let Some(mut cluster) = failing_cluster() else { return };
     // Longer than the failover.
     let store = open(&format!("{}?response_timeout_ms=30000", cluster.url()));
     let ids: Vec<String> = (0..30).map(|number| format!("s{number}")).collect();

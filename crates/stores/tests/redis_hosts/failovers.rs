@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::setup::{cluster, increment, number_of, open, payload_of};
+use crate::setup::{failing_cluster, increment, number_of, open, payload_of};
 
 const WORKERS: usize = 8;
 const INCREMENTS: usize = 2_000;
@@ -49,7 +49,7 @@ fn work(url: &str) -> Counted {
 }
 
 fn run(options: &str) -> Option<Outcome> {
-    let mut cluster = cluster()?;
+    let mut cluster = failing_cluster()?;
     let ttl = LOCK_TTL.as_millis();
     let url = format!("{}?response_timeout_ms=10000&lock_ttl_ms={ttl}{options}", cluster.url());
     let start = Instant::now();

@@ -17,7 +17,9 @@ pub use self::support::{key, payload_of, ttl};
 pub const WAIT: Duration = Duration::from_secs(60);
 
 /// Shorter than in production, so that failovers take seconds.
-const NODE_TIMEOUT_MS: u32 = 1_000;
+const FAILOVER_MS: u32 = 1_000;
+/// Nothing fails over because the machine is busy.
+const CALM_MS: u32 = 15_000;
 
 /// Six servers at a time are enough.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -56,11 +58,16 @@ fn or_skip<T>(start: impl FnOnce() -> std::result::Result<T, StartError>) -> Opt
 
 /// Three primaries with a replica each.
 pub fn cluster() -> Option<Alone<RedisCluster>> {
-    or_skip(|| RedisCluster::start(3, NODE_TIMEOUT_MS))
+    or_skip(|| RedisCluster::start(3, CALM_MS))
+}
+
+/// As [`cluster`], whose replicas take over soon.
+pub fn failing_cluster() -> Option<Alone<RedisCluster>> {
+    or_skip(|| RedisCluster::start(3, FAILOVER_MS))
 }
 
 pub fn sentinels() -> Option<Alone<RedisSentinels>> {
-    or_skip(|| RedisSentinels::start(NODE_TIMEOUT_MS))
+    or_skip(|| RedisSentinels::start(FAILOVER_MS))
 }
 
 pub fn open(url: &str) -> Sessions {
