@@ -66,8 +66,9 @@ storm: toolchain ## Kills and stops processes that work on a store for ten minut
 	target/release/sessile-storm $(if $(STORE),--url $(STORE)) --stop-one 5
 	$(CARGO) test --release $(LOCKED) -p sessile-stores --test mysql --test postgres -- --ignored --nocapture none_of_16000
 
-failovers: toolchain ## Kills primaries of a private Redis cluster under eight workers that count, and compares the sums (ten minutes)
+failovers: toolchain ## Kills primaries of a private Redis cluster under eight workers that count, and compares the sums; the conformance suite on a cluster and behind sentinels (15 minutes)
 	$(CARGO) test --release $(LOCKED) -p sessile-stores --test redis_hosts -- --ignored --nocapture --test-threads=1 --skip measure
+	$(CARGO) test --release $(LOCKED) -p sessile-testkit --test conformance -- redis/cluster redis/sentinel
 
 powercut: toolchain ## Cuts the power of an engine at 50,000 moments and recovers each image (SESSILE_POWERCUT_SEED=n repeats one history)
 	$(CARGO) test --release $(LOCKED) -p sessile-engine --lib -- --ignored --nocapture powercut

@@ -165,6 +165,11 @@ impl Redis {
             let (pong, cluster, policy): Answers = ask.query(connection)?;
             pong.map(|_| (cluster, policy))
         })?;
+        if self.min_replicas > 0 {
+            let mut wait = redis::cmd("WAIT");
+            wait.arg(0).arg(1);
+            self.servers.with(deadline, &any_key, |connection| wait.exec(connection))?;
+        }
         // Hosted servers forbid INFO or CONFIG; then nothing is known.
         let is_cluster = cluster.is_ok_and(|cluster| cluster.contains("cluster_enabled:1"));
         if is_cluster && self.servers.cluster().is_none() {

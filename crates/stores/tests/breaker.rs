@@ -44,13 +44,23 @@ mod tests {
         (times, said)
     }
 
+    /// The bar, and on a busy machine what a probe is allowed (`breaker.rs`): no longer than eight
+    /// times the time until the first byte of a new connection.
+    fn p99_max(url: &str) -> Duration {
+        let open = |_| {
+            let start = Instant::now();
+            sessile_stores::open(url, &Context::default()).unwrap();
+            start.elapsed()
+        };
+        let fastest = (0..5).map(open).min().unwrap();
+        Duration::from_millis(60).max(fastest * 8)
+    }
+
     fn trial(name: &str, instance: &mut Instance, freezes: bool) -> Result<(), String> {
         let url = with_option(instance.url(), "response_timeout_ms", "1000");
-        let store = sessile_stores::open(
-            &with_option(&url, "connect_timeout_ms", "500"),
-            &Context::default(),
-        )
-        .unwrap();
+        let url = with_option(&url, "connect_timeout_ms", "500");
+        let p99_max = p99_max(&url);
+        let store = sessile_stores::open(&url, &Context::default()).unwrap();
         cycle(&store).unwrap();
         let server = instance.server().unwrap();
         if freezes {
@@ -87,9 +97,8 @@ mod tests {
         );
         println!("{figures}");
         assert!(said.contains("no answer for"), "{name}: {said}");
-        let good = first < RESPONSE + Duration::from_millis(900)
-            && p99 < Duration::from_millis(60)
-            && recovery < RECOVERY;
+        let good =
+            first < RESPONSE + Duration::from_millis(900) && p99 < p99_max && recovery < RECOVERY;
         if good { Ok(()) } else { Err(figures) }
     }
 

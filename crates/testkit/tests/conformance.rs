@@ -1,7 +1,8 @@
 //! Every case on every store of the registry, and the matrix at the end.
 //!
 //! Arguments: store names choose columns, any other word chooses the cases whose sentence contains
-//! it; `--list` prints the cases. `SESSILE_STORES_AT_ONCE` sets how many stores run side by side
+//! it; `--list` prints the cases. Sets of several servers are tested only if they are named: `make
+//! failovers` does. `SESSILE_STORES_AT_ONCE` sets how many stores run side by side
 //! (default 2).
 
 use std::path::PathBuf;
@@ -10,6 +11,9 @@ use std::process::ExitCode;
 use sessile_testkit::Case;
 use sessile_testkit::suite::{CaseVerdict, StoreUnderTest, SuiteOptions, run};
 use sessile_testkit::{cases, matrix};
+
+/// Minutes each. `crates/stores/tests/redis_hosts` has the quick tests of them.
+const ONLY_IF_NAMED: &[&str] = &["redis/cluster", "redis/sentinel"];
 
 fn main() -> ExitCode {
     // Options of the usual harness (--nocapture, --test-threads=1) mean nothing here.
@@ -22,7 +26,11 @@ fn main() -> ExitCode {
     };
     let (stores, sentences): (Vec<&str>, Vec<&str>) =
         words.into_iter().partition(|word| tested.iter().any(|store| of_word(store, word)));
-    tested.retain(|store| stores.is_empty() || stores.iter().any(|word| of_word(store, word)));
+    let is_chosen = |store: &StoreUnderTest| match stores.as_slice() {
+        [] => !ONLY_IF_NAMED.contains(&store.name.as_str()),
+        words => words.iter().any(|word| of_word(store, word)),
+    };
+    tested.retain(is_chosen);
     chosen.retain(|case| {
         sentences.is_empty() || sentences.iter().any(|word| case.name.contains(word))
     });

@@ -15,7 +15,7 @@
 //! after a time-out there, the next new connection has only [`SUSPECT_FOR`] for its first byte.
 //!
 //! A probe is the request that comes when `next` is due. It gets [`PROBE_FOR`], or eight times what
-//! the first byte of this server usually takes. Each eighth probe gets `connect_timeout_ms`, so
+//! the first byte of this server usually takes. Each two seconds one gets `connect_timeout_ms`, so
 //! that a server that has become slow is found, too. Other requests wait for a probe under way, and
 //! fail if it fails. A host that refuses connections does so at once: while it does, each request
 //! is a probe, and none waits for `next`.
@@ -40,7 +40,11 @@ const FAILURES_MIN: u32 = 2;
 pub const PROBE_FOR: Duration = Duration::from_millis(40);
 const SUSPECT_FOR: Duration = Duration::from_millis(250);
 const PROBE_TIMES_USUAL: u32 = 8;
-const PATIENT_EACH: u32 = 8;
+const PATIENT_EACH: Duration = Duration::from_secs(2);
+/// An outage that nobody has seen for so long may be over: the next request is allowed its usual
+/// time. Where connections are refused, that is little.
+const FORGET_REFUSED: Duration = Duration::from_secs(5);
+const FORGET_SILENT: Duration = Duration::from_secs(60);
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 /// A server that is back is used again within this time.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -74,6 +78,10 @@ struct Outage {
     since: Instant,
     failures: u32,
     probes: u32,
+    /// When a request had its usual time last.
+    patient: Instant,
+    /// When the last failure ended.
+    seen: Instant,
     /// From when on a request may probe.
     next: Instant,
     /// Until when the probe under way counts as such: its request may have been killed.
@@ -85,6 +93,11 @@ impl Outage {
     /// Whether a try costs next to nothing: the host is there, and the server is not.
     fn is_refused_at_once(&self) -> bool {
         matches!(self.last, io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
+    }
+
+    fn is_forgotten(&self, now: Instant) -> bool {
+        let after = if self.is_refused_at_once() { FORGET_REFUSED } else { FORGET_SILENT };
+        now.duration_since(self.seen) > after && self.probing.is_none_or(|end| end < now)
     }
 
     fn is_over_the_first_failures(&self, now: Instant) -> bool {
@@ -109,6 +122,12 @@ pub fn forget_outage() {
     OUTAGE.set(None);
 }
 
+/// After a connect to a name, which is out of order for as long as all of its addresses are.
+pub fn set_outage_of_all(outages: Vec<Option<Duration>>) {
+    let all = outages.into_iter().collect::<Option<Vec<Duration>>>();
+    OUTAGE.set(all.and_then(|all| all.into_iter().min()));
+}
+
 /// What is known about the server of a new connection until it sends its first byte.
 pub struct Watch {
     place: Place,
@@ -124,7 +143,7 @@ pub struct Watch {
 impl Watch {
     /// Before a connect that may take this long. The error says since when the server does not
     /// answer.
-    pub fn admit(place: Place, patience: Duration) -> io::Result<Watch> {
+    pub fn admit(place: Place, patience: Duration, deadline: Instant) -> io::Result<Watch> {
         forget_outage();
         let first = Instant::now();
         loop {
@@ -136,7 +155,9 @@ impl Watch {
             match admit(&place, now, patience) {
                 Admission::Free => return Ok(watch(None)),
                 Admission::Probe(time) => return Ok(watch(Some(now + time))),
-                Admission::ProbeUnderWay(_) if now.duration_since(first) < PROBE_FOR => {
+                Admission::ProbeUnderWay(_)
+                    if now.duration_since(first) < PROBE_FOR && now < deadline =>
+                {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 Admission::ProbeUnderWay(outage) | Admission::KeptOut(outage) => {
@@ -181,10 +202,17 @@ impl Watch {
             return None;
         }
         self.settled = true;
+        if kind == TimedOut && self.probe_ends.is_some_and(|end| now < end) {
+            SERVERS.with(|servers| {
+                let outage = &mut entry(servers, &self.place).outage;
+                outage.iter_mut().for_each(|outage| outage.probing = None);
+            });
+            return None;
+        }
         // A server that takes connections and is silent is not a lost packet.
         let weight = if connected || is_probe { FAILURES_MIN } else { 1 };
         let outage = failed(&self.place, self.start, now, kind, weight);
-        let outage = outage.filter(|_| is_probe)?;
+        let outage = outage.filter(|known| is_probe && known.is_over_the_first_failures(now))?;
         OUTAGE.set(Some(now.duration_since(outage.since)));
         Some(outage)
     }
@@ -216,12 +244,11 @@ fn admit(place: &Place, now: Instant, patience: Duration) -> Admission {
         let long = |least: Duration| {
             usual.map_or(least, |usual| least.max(usual * PROBE_TIMES_USUAL)).min(patience)
         };
-        let Some(outage) = server.outage.as_mut() else {
+        server.outage = server.outage.filter(|outage| !outage.is_forgotten(now));
+        let over = |outage: &&mut Outage| outage.is_over_the_first_failures(now);
+        let Some(outage) = server.outage.as_mut().filter(over) else {
             return server.suspect.map(|_| Admission::Probe(long(SUSPECT_FOR)));
         };
-        if !outage.is_over_the_first_failures(now) {
-            return None;
-        }
         if outage.is_refused_at_once() {
             return Some(Admission::Probe(long(SUSPECT_FOR)));
         }
@@ -232,8 +259,11 @@ fn admit(place: &Place, now: Instant, patience: Duration) -> Admission {
             return Some(Admission::KeptOut(*outage));
         }
         outage.probes = outage.probes.wrapping_add(1);
-        let patient = outage.probes.is_multiple_of(PATIENT_EACH);
-        let time = if patient { patience } else { long(PROBE_FOR) };
+        let is_patient = now.duration_since(outage.patient) >= PATIENT_EACH;
+        if is_patient {
+            outage.patient = now;
+        }
+        let time = if is_patient { patience } else { long(PROBE_FOR) };
         outage.probing = Some(now + time);
         Some(Admission::Probe(time))
     });
@@ -264,11 +294,13 @@ fn failed(
 ) -> Option<Outage> {
     let jitter = jitter();
     SERVERS.with(|servers| {
-        let Server { outage, suspect, .. } = entry(servers, place);
+        let Server { outage, .. } = entry(servers, place);
         let before = outage.unwrap_or(Outage {
-            since: suspect.take().unwrap_or(start),
+            since: start,
             failures: 0,
             probes: 0,
+            patient: now,
+            seen: now,
             next: now,
             probing: None,
             last,
@@ -278,7 +310,7 @@ fn failed(
         let pause = (PAUSE_FIRST * (1 << doublings)).min(PAUSE_MAX).mul_f32(jitter);
         let next = if before.probes == 0 { now } else { now + pause };
         let failures = before.failures.saturating_add(weight);
-        *outage.insert(Outage { failures, next, probing: None, last, ..before })
+        *outage.insert(Outage { failures, next, probing: None, last, seen: now, ..before })
     })
 }
 
@@ -315,7 +347,7 @@ mod tests {
 
     /// The time that the connect had if it was a probe, zero if not.
     fn fail(place: &Place, kind: io::ErrorKind) -> Option<Duration> {
-        let mut watch = Watch::admit(place.clone(), PATIENCE).ok()?;
+        let mut watch = enter(place.clone(), PATIENCE).ok()?;
         let probe = watch.probe_ends.map(|end| end - watch.start);
         watch.failed(kind.into(), false);
         Some(probe.unwrap_or_default())
@@ -323,6 +355,10 @@ mod tests {
 
     fn refuse(place: &Place) -> Option<Duration> {
         fail(place, io::ErrorKind::HostUnreachable)
+    }
+
+    fn enter(place: Place, patience: Duration) -> io::Result<Watch> {
+        Watch::admit(place, patience, Instant::now() + PATIENCE)
     }
 
     fn break_down(place: &Place) {
@@ -351,7 +387,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!((2..12).contains(&probes) && kept_out > 10 * probes, "{probes} {kept_out}");
-        let error = Watch::admit(place.clone(), PATIENCE).err().unwrap();
+        let error = enter(place.clone(), PATIENCE).err().unwrap();
         assert!(error.to_string().contains("no answer for"), "{error}");
         assert!(outage().unwrap() >= FIRST_FAILURES_FOR);
         answered(&place, Duration::ZERO);
@@ -367,12 +403,12 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(fail(&place, io::ErrorKind::ConnectionRefused), Some(SUSPECT_FOR));
         }
-        let mut watch = Watch::admit(place.clone(), PATIENCE).unwrap();
+        let mut watch = enter(place.clone(), PATIENCE).unwrap();
         let told = watch.failed(io::ErrorKind::ConnectionRefused.into(), false);
         assert!(told.to_string().contains("no answer for"), "{told}");
         assert!(outage().unwrap() >= FIRST_FAILURES_FOR);
-        Watch::admit(place.clone(), PATIENCE).unwrap().heard();
-        assert!(Watch::admit(place, PATIENCE).unwrap().probe_ends.is_none());
+        enter(place.clone(), PATIENCE).unwrap().heard();
+        assert!(enter(place, PATIENCE).unwrap().probe_ends.is_none());
     }
 
     #[test]
@@ -380,14 +416,14 @@ mod tests {
         let place = place(2);
         let long_ago = Instant::now().checked_sub(FIRST_FAILURES_FOR * 2).unwrap();
         failed(&place, long_ago, long_ago, io::ErrorKind::TimedOut, 1);
-        assert!(Watch::admit(place, PATIENCE).unwrap().probe_ends.is_none());
+        assert!(enter(place, PATIENCE).unwrap().probe_ends.is_none());
     }
 
     #[test]
     fn a_time_out_of_an_operation_that_had_no_time_left_is_no_failure() {
         let place = place(3);
         for connected in [true, false] {
-            let mut watch = Watch::admit(place.clone(), PATIENCE).unwrap();
+            let mut watch = enter(place.clone(), PATIENCE).unwrap();
             watch.failed(io::ErrorKind::TimedOut.into(), connected);
         }
         assert!(SERVERS.with(|servers| servers.iter().all(|s| s.place != place)).unwrap());
@@ -397,10 +433,10 @@ mod tests {
     fn others_wait_for_the_probe_under_way_and_are_served_when_it_succeeds() {
         let place = place(4);
         break_down(&place);
-        let probe = Watch::admit(place.clone(), PATIENCE).unwrap();
+        let probe = enter(place.clone(), PATIENCE).unwrap();
         assert!(probe.probe_ends.is_some());
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| Watch::admit(place.clone(), PATIENCE).is_ok());
+            let other = scope.spawn(|| enter(place.clone(), PATIENCE).is_ok());
             std::thread::sleep(Duration::from_millis(5));
             probe.heard();
             assert!(other.join().unwrap());
@@ -411,48 +447,108 @@ mod tests {
     fn a_probe_that_vanished_or_failed_makes_room_for_the_next() {
         let place = place(5);
         break_down(&place);
-        std::mem::forget(Watch::admit(place.clone(), PATIENCE).unwrap());
+        std::mem::forget(enter(place.clone(), PATIENCE).unwrap());
         let start = Instant::now();
-        while Watch::admit(place.clone(), PATIENCE).is_err() {
+        while enter(place.clone(), PATIENCE).is_err() {
             assert!(start.elapsed() < PROBE_FOR * 50);
         }
         // The one above was dropped without a byte.
-        assert!(Watch::admit(place, PATIENCE).is_err());
+        assert!(enter(place, PATIENCE).is_err());
     }
 
     #[test]
-    fn a_server_far_away_gets_a_longer_probe_and_each_eighth_is_patient() {
+    fn a_server_far_away_gets_a_longer_probe_and_each_two_seconds_a_patient_one() {
         let place = place(6);
         answered(&place, Duration::from_millis(60));
         break_down(&place);
-        let mut times = Vec::new();
-        while times.len() < 8 {
-            let now = Instant::now() + PAUSE_MAX * 2;
-            if let Admission::Probe(time) = admit(&place, now, PATIENCE) {
-                times.push(time);
-                failed(&place, now, Instant::now(), io::ErrorKind::TimedOut, 1);
+        let probe = |later: Duration| match admit(&place, Instant::now() + later, PATIENCE) {
+            Admission::Probe(time) => {
+                failed(&place, Instant::now(), Instant::now(), io::ErrorKind::TimedOut, 1);
+                time
             }
+            _ => panic!("kept out"),
+        };
+        let long = Duration::from_millis(480);
+        // The last patient one was the failure that broke it down.
+        assert_eq!(probe(Duration::ZERO), long);
+        assert_eq!(probe(PATIENT_EACH), PATIENCE);
+        assert_eq!(probe(PATIENT_EACH + PAUSE_MAX), long);
+        assert_eq!(probe(PATIENT_EACH * 3), PATIENCE);
+    }
+
+    /// Where `localhost` is `127.0.0.1` and `::1`, the first restart of a server made the second
+    /// one an outage for ever.
+    #[test]
+    fn a_name_is_out_of_order_for_as_long_as_all_of_its_addresses() {
+        let [short, long] = [1, 900].map(|s| Some(Duration::from_secs(s)));
+        for (outages, of_all) in [
+            (vec![], None),
+            (vec![short, None], None),
+            (vec![None, long], None),
+            (vec![long, short], short),
+        ] {
+            set_outage_of_all(outages);
+            assert_eq!(outage(), of_all);
         }
-        assert_eq!(times[0], Duration::from_millis(480));
-        assert_eq!(times[7], PATIENCE);
+    }
+
+    /// The state of an address that is never used again, as that of `::1` where the server has only
+    /// 127.0.0.1, made each later restart one without a second try.
+    #[test]
+    fn an_outage_that_nobody_has_seen_for_long_is_forgotten() {
+        let place = place(10);
+        for (kind, after) in [
+            (io::ErrorKind::ConnectionRefused, FORGET_REFUSED),
+            (io::ErrorKind::TimedOut, FORGET_SILENT),
+        ] {
+            break_down(&place);
+            let now = Instant::now();
+            failed(&place, now, now, kind, 1);
+            assert!(matches!(admit(&place, now + after / 2, PATIENCE), Admission::Probe(_)));
+            let late = now + after + Duration::from_secs(1) + PATIENCE;
+            assert!(matches!(admit(&place, late, PATIENCE), Admission::Free));
+        }
     }
 
     #[test]
-    fn after_a_stall_the_next_connection_shows_soon_whether_the_server_lives() {
+    fn a_probe_that_had_no_time_left_makes_room_and_is_no_failure() {
+        let place = place(11);
+        break_down(&place);
+        let mut probe = enter(place.clone(), PATIENCE).unwrap();
+        probe.failed(io::ErrorKind::TimedOut.into(), true);
+        assert!(outage().is_none());
+        drop(probe);
+        let next = SERVERS.with(|all| all.iter().find(|one| one.place == place)?.outage);
+        assert_eq!(next.flatten().map(|outage| outage.failures), Some(FAILURES_MIN));
+        assert!(matches!(
+            admit(&place, Instant::now(), PATIENCE),
+            Admission::Probe(_) | Admission::KeptOut(_)
+        ));
+    }
+
+    /// One slow statement and one slow first byte once broke a server down.
+    #[test]
+    fn after_a_stall_new_connections_show_soon_whether_the_server_lives() {
         let place = place(8);
-        for answers in [true, false] {
-            stalled(&place, Instant::now().checked_sub(PATIENCE).unwrap());
-            let mut watch = Watch::admit(place.clone(), PATIENCE).unwrap();
+        let stall = || stalled(&place, Instant::now().checked_sub(PATIENCE).unwrap());
+        stall();
+        let watch = enter(place.clone(), PATIENCE).unwrap();
+        assert_eq!(watch.probe_ends, Some(watch.start + SUSPECT_FOR));
+        watch.heard();
+        assert!(enter(place.clone(), PATIENCE).unwrap().probe_ends.is_none());
+        stall();
+        let start = Instant::now();
+        while let Ok(watch) = enter(place.clone(), PATIENCE) {
             assert_eq!(watch.probe_ends, Some(watch.start + SUSPECT_FOR));
-            if answers {
-                watch.heard();
-                assert!(Watch::admit(place.clone(), PATIENCE).unwrap().probe_ends.is_none());
-            } else {
-                watch.failed(io::ErrorKind::TimedOut.into(), true);
-                drop(Watch::admit(place.clone(), PATIENCE)); // a probe, which fails
-                assert!(Watch::admit(place.clone(), PATIENCE).is_err());
+            drop(watch);
+            if start.elapsed() < FIRST_FAILURES_FOR / 2 {
+                assert!(outage().is_none(), "the request may try again");
+            } else if outage().is_some() {
+                break;
             }
+            std::thread::sleep(Duration::from_millis(20));
         }
+        assert!(outage().unwrap() >= FIRST_FAILURES_FOR);
     }
 
     #[test]
@@ -461,6 +557,6 @@ mod tests {
         let alive = Place::Tcp(listener.local_addr().unwrap());
         let dead = place(7);
         break_down(&dead);
-        assert!(Watch::admit(alive, PATIENCE).unwrap().probe_ends.is_none());
+        assert!(enter(alive, PATIENCE).unwrap().probe_ends.is_none());
     }
 }

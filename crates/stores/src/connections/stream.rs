@@ -125,18 +125,21 @@ fn connect_tcp(
     deadline: Instant,
 ) -> io::Result<Connected> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    let mut outages = Vec::new();
     for address in resolve(host, port, left(deadline)?)? {
         match connect_at(Place::Tcp(address), longest, deadline) {
             Ok(connected) => return Ok(connected),
             Err(error) => last = error,
         }
+        outages.push(breaker::outage());
     }
+    breaker::set_outage_of_all(outages);
     Err(last)
 }
 
 /// To a server that is not known to be out of order, or to see whether it still is.
 fn connect_at(place: Place, longest: Duration, deadline: Instant) -> io::Result<Connected> {
-    let mut watch = Watch::admit(place.clone(), longest)?;
+    let mut watch = Watch::admit(place.clone(), longest, deadline)?;
     let end = deadline.min(watch.probe_ends.unwrap_or_else(|| Instant::now() + longest));
     let connected = match &place {
         Place::Unix(path) => connect_unix(path, end),

@@ -63,6 +63,7 @@ pub struct Held {
     pub read: Vec<u8>,
     /// What the next version goes on from; `None` when there was no live record.
     pub head: Option<Head>,
+    pub fence: u64,
     /// The connection that has watched lock and record since before they were read, if the lock
     /// was free.
     pub watching: Option<Connection>,
@@ -74,6 +75,11 @@ impl Held {
         let ends = value::ends_of_stamp(&stamp);
         self.head = self.head.map(|head| Head { ends, ..head });
         self.read = stamp;
+    }
+
+    /// The id in a stream of fences.
+    pub fn fence_id(&self) -> String {
+        format!("{}-{}", self.fence >> NUMBER_BITS, self.fence & ((1 << NUMBER_BITS) - 1))
     }
 }
 
@@ -89,11 +95,11 @@ type Granted = (u64, Option<Vec<u8>>, Option<Connection>);
 
 pub fn begin(store: &Bounded<'_>, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
     let start = Instant::now();
-    store.release_orphans(asked)?;
     let token = new_token()?;
     // The reservation that was popped, once it has waited.
     let mut popped = None;
     let ((granted, since), moved_to) = follow_aliases(asked, |key| -> Result<_> {
+        store.release_orphans(key)?;
         loop {
             let left = wait_max.saturating_sub(start.elapsed());
             let since = store.clock.now();
@@ -119,7 +125,8 @@ pub fn begin(store: &Bounded<'_>, asked: &Key, wait_max: Duration) -> Result<(He
     let (fence, data, watching) = granted;
     let (key, now) = (moved_to.clone().unwrap_or_else(|| asked.clone()), store.clock.now());
     let read = value::stamp(data.as_deref());
-    let mut held = Held { key, token, pid: std::process::id(), since, read, head: None, watching };
+    let mut held =
+        Held { key, token, pid: std::process::id(), since, read, head: None, fence, watching };
     let decoded = value::decode(&held.key, data);
     if decoded.is_err() {
         store.unlock(&held, false)?;

@@ -4,6 +4,7 @@ local _, read, alias, px, record, copied = unpack(ARGV)
 local head = call('GETRANGE', data_key, 0, 57)
 local stamp = string.sub(head, 2, 18)
 if record == '1' and string.sub(stamp, 1, 9) == 'A' .. string.sub(token, 1, 8) then
+  if call('GETRANGE', data_key, 58, -1) ~= string.sub(alias, 59) then return 1 end
   call('PEXPIRE', data_key, call('PTTL', data_key)) -- see replicas.rs
   return 0 -- the answer was lost
 end

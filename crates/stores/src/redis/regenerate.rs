@@ -35,18 +35,37 @@ pub fn regenerate(store: &Bounded<'_>, held: &Held, new: &Key, grace: Duration) 
         let (alias, px) = alias;
         let args = (&held.token, &held.read, now.as_ms(), lock, alias, px, held.head.is_some());
         let others = store.names.of(new);
-        return store.change(&REGENERATE, &held.key, &others, args).map(drop);
+        let changed = store.change(&REGENERATE, &held.key, &others, args).map(drop);
+        // If it was made, the lock under the new id must not stay for its time.
+        return changed.inspect_err(|error| {
+            if *error.kind() == ErrorKind::Unreachable || is_unanswered() {
+                store.orphans.remember(new, &held.token);
+            }
+        });
     }
     let changed = store.change_slot(held, new, &lock, &alias, now);
     let Err(error) = &changed else { return Ok(()) };
-    // Of a session that was destroyed no copy may stay. In any other doubt the copy may be the
-    // session: only its lock goes, at the next begin.
-    let in_doubt = *error.kind() == ErrorKind::Unreachable
-        || is_unanswered() && *error.kind() != ErrorKind::Destroyed;
-    if in_doubt || store.run::<i64>(&WITHDRAW, new, &[], (&held.token,)).is_err() {
+    // Of a session that was destroyed no copy may stay. In any doubt the copy may be the session:
+    // only its lock goes, at the next begin.
+    let is_withdrawn = match error.kind() {
+        ErrorKind::Destroyed => true,
+        ErrorKind::Stale | ErrorKind::Gone | ErrorKind::Exists => !is_unanswered(),
+        _ => false,
+    };
+    if !is_withdrawn || store.run::<i64>(&WITHDRAW, new, &[], (&held.token,)).is_err() {
         store.orphans.remember(new, &held.token);
     }
     changed
+}
+
+/// What is found under the old id.
+enum Source {
+    /// To be copied. Empty for what has no payload to copy: the old slot sorts it out.
+    Copy(Vec<u8>),
+    /// An earlier try, whose answer was lost, has made the change. The old slot says so again.
+    Done,
+    /// Somebody else's alias, or our own to another id.
+    Moved,
 }
 
 impl Bounded<'_> {
@@ -60,9 +79,18 @@ impl Bounded<'_> {
     ) -> Result<()> {
         let has_record = held.head.is_some();
         for _ in 0..COPIES_MAX {
-            let copy = if has_record { self.stored_bytes(&held.key)? } else { Vec::new() };
-            let args = (&held.token, now.as_ms(), lock, lock_ttl, &copy, self.life_of(&copy, now));
-            self.change(&ARRIVE, new, &[], args)?;
+            let source = has_record.then(|| self.source(held, new)).transpose()?;
+            let (copy, is_done) = match source {
+                Some(Source::Moved) => return Err(stale()),
+                Some(Source::Copy(copy)) => (copy, false),
+                Some(Source::Done) => (Vec::new(), true),
+                None => (Vec::new(), false),
+            };
+            if !is_done {
+                let lease = (held.fence_id(), lock, lock_ttl);
+                let args = (&held.token, now.as_ms(), lease, &copy, self.life_of(&copy, now));
+                self.change(&ARRIVE, new, &[self.names.fence_of_slot(new)], args)?;
+            }
             let copied = copy.get(..HEADER_BYTES).unwrap_or_default();
             let args = (&held.token, &held.read, alias, alias_px, has_record, copied);
             if self.change(&DEPART, &held.key, &[], args)?.is_none() {
@@ -72,10 +100,23 @@ impl Bounded<'_> {
         Err(stale())
     }
 
-    fn stored_bytes(&self, key: &Key) -> Result<Vec<u8>> {
+    /// A copy must be of a live record: an alias that arrived under the id to which it leads would
+    /// take the place of the session.
+    fn source(&self, held: &Held, new: &Key) -> Result<Source> {
         let mut get = redis::cmd("GET");
-        get.arg(self.names.data(key));
-        Ok(self.query::<Option<Vec<u8>>>(key, &get)?.unwrap_or_default())
+        get.arg(self.names.data(&held.key));
+        let Some(value) = self.query::<Option<Vec<u8>>>(&held.key, &get)? else {
+            return Ok(Source::Copy(Vec::new()));
+        };
+        let is_ours = value.get(2..10) == held.token.get(..8);
+        Ok(match decode_header(&value, |id| Ok(id.to_vec()))? {
+            Stored::Live(_) => Source::Copy(value),
+            Stored::Alias { target, .. } if is_ours && target == new.id().as_bytes() => {
+                Source::Done
+            }
+            Stored::Alias { .. } => Source::Moved,
+            _ => Source::Copy(Vec::new()),
+        })
     }
 
     /// For how many milliseconds the server keeps the copy. Of what is no record, only until the

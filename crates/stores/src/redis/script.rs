@@ -89,8 +89,12 @@ impl Bounded<'_> {
         let send = |command: &Cmd, connection: &mut Connection| {
             let mut both = redis::pipe();
             both.add_command(command.clone()).add_command(replicas.wait(self.deadline));
-            both.query::<(Value, u64)>(connection)
+            // A change that was made is not refused because WAIT is: nobody has confirmed it.
+            both.ignore_errors();
+            let (answer, confirmed) = both.query::<Answers>(connection)?;
+            Ok((answer?, confirmed.unwrap_or(0)))
         };
+        type Answers = (RedisResult<Value>, RedisResult<u64>);
         let (answer, confirmed) = self.run_as(script, key, others, args, send)?;
         let said = done(answer)?;
         replicas.check(confirmed).map(|()| said)

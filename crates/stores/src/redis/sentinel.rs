@@ -7,6 +7,7 @@
 //! Invariant: a connection is only used if its server says that it is a primary. Not here: a login
 //! at the sentinels.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::{RedisError, RedisResult, Value};
@@ -28,6 +29,8 @@ pub struct Sentinels {
     primary: String,
     /// When they were asked last, and the address that they told.
     told: ProcessLocal<Option<(Instant, Address)>>,
+    /// The sentinel that answered last is asked first.
+    answered: AtomicUsize,
 }
 
 impl Sentinels {
@@ -42,7 +45,7 @@ impl Sentinels {
                 .advice("write redis+sentinel://host,host/NAME, as in `sentinel monitor NAME`"));
         }
         let (addresses, told) = (addresses(url, PORT)?, ProcessLocal::default());
-        Ok(Some(Sentinels { addresses, primary, told }))
+        Ok(Some(Sentinels { addresses, primary, told, answered: AtomicUsize::new(0) }))
     }
 
     /// To the primary.
@@ -82,11 +85,17 @@ impl Sentinels {
     /// The first answer counts; each sentinel gets an equal share of the time.
     fn ask(&self, settings: &Settings, deadline: Instant) -> RedisResult<Address> {
         let mut failure = None;
-        for (asked, sentinel) in self.addresses.iter().enumerate() {
+        // Relaxed: any order will do.
+        let first = self.answered.load(Ordering::Relaxed);
+        let sentinels = self.addresses.iter().enumerate().cycle().skip(first);
+        for (asked, (number, sentinel)) in sentinels.take(self.addresses.len()).enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
             let others = u32::try_from(self.addresses.len() - asked).unwrap_or(u32::MAX);
             match self.ask_one(sentinel, settings, Instant::now() + left / others) {
-                Ok(address) => return Ok(address),
+                Ok(address) => {
+                    self.answered.store(number, Ordering::Relaxed);
+                    return Ok(address);
+                }
                 Err(error) => failure = Some(error),
             }
         }
@@ -100,7 +109,9 @@ impl Sentinels {
         deadline: Instant,
     ) -> RedisResult<Address> {
         let mut settings = settings.at(sentinel).map_err(|_| no_address())?.of_sentinel();
-        settings.timeouts.connect = settings.timeouts.connect.min(CHECK_FOR);
+        // All of its share: a shorter silence would not count as a failure.
+        let share = deadline.saturating_duration_since(Instant::now()).min(CHECK_FOR);
+        settings.timeouts.connect = settings.timeouts.connect.min(share);
         let mut connection = Connection::connect(&settings, deadline)?;
         let mut ask = redis::cmd("SENTINEL");
         ask.arg("get-master-addr-by-name").arg(&self.primary);

@@ -237,3 +237,56 @@ fn a_killed_primary_costs_time_and_no_error() {
     }
     until("it was made all the same", || number_of(payload_of(&store, "strict")) == before + 1);
 }
+
+/// A lease whose regeneration was in doubt copied an alias over the session to which it led.
+#[test]
+fn a_regeneration_in_doubt_can_be_tried_again() {
+    let Some(cluster) = cluster() else { return };
+    let strict = open(&format!("{}?min_replicas=1&response_timeout_ms=2000", cluster.url()));
+    let store = open(&cluster.url());
+    let at = |id: &str| owner(&cluster, &slot_of(&cluster.hosts[0], id));
+    let old = "old";
+    let elsewhere = |id: &String| at(id) != at(old);
+    let mut news = (0..).map(|number| format!("new{number}")).filter(elsewhere);
+    let (new, other) = (news.next().unwrap(), news.next().unwrap());
+    store.create(&key(old), b"cart", ttl()).unwrap();
+    let mut begun = strict.begin(&key(old), WAIT).unwrap();
+    // Nobody confirms the second of the two changes, which is made.
+    let replica = &cluster.hosts[at(old) + 3];
+    replica.server.freeze();
+    let grace = Duration::from_secs(30);
+    let told = begun.lease.regenerate(&key(&new), grace).unwrap_err();
+    replica.server.thaw();
+    assert!(format!("{told:#}").contains("0 of 1 replicas"), "{told:#}");
+    assert_eq!(payload_of(&store, old).unwrap(), b"cart");
+    let moved = begun.lease.regenerate(&key(&other), grace).unwrap_err();
+    assert_eq!(moved.kind(), &ErrorKind::Stale, "it is at {new}");
+    assert_eq!(payload_of(&store, &other), None);
+    begun.lease.regenerate(&key(&new), grace).unwrap();
+    begun.lease.commit(b"cart, logged in", ttl()).unwrap();
+    for id in [old, &new] {
+        assert_eq!(payload_of(&store, id).unwrap(), b"cart, logged in", "{id}");
+    }
+    fences_grow_over_a_regeneration(&cluster, &store, &new, old);
+}
+
+/// The clock of the server of the old id is ahead of the other one's.
+fn fences_grow_over_a_regeneration(
+    cluster: &RedisCluster,
+    store: &sessile_core::Sessions,
+    id: &str,
+    old: &str,
+) {
+    let mut begun = store.begin(&key(id), WAIT).unwrap();
+    begun.lease.release().unwrap();
+    let slot = slot_of(&cluster.hosts[0], id);
+    let host = &cluster.hosts[owner(cluster, &slot)];
+    let stream = format!("sessile:fence:{{{}}}", tag_in(&slot));
+    host.command(&["XADD", &stream, "MAXLEN", "0", "4000000000000-5", "", ""]).unwrap();
+    begun = store.begin(&key(id), WAIT).unwrap();
+    let fence = begun.lease.fence();
+    let new = format!("{old}-again");
+    begun.lease.regenerate(&key(&new), Duration::from_secs(30)).unwrap();
+    begun.lease.commit(b"x", ttl()).unwrap();
+    assert!(store.begin(&key(&new), WAIT).unwrap().lease.fence() > fence);
+}
