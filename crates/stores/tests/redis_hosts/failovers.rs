@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::setup::{failing_cluster, increment, number_of, open, payload_of};
+use sessile_core::ErrorKind;
+
+use crate::setup::{WAIT, failing_cluster, key, number_of, open, payload_of, ttl};
 
 const WORKERS: usize = 8;
 const INCREMENTS: usize = 2_000;
@@ -29,19 +31,32 @@ fn work(url: &str) -> Counted {
     let store = open(url);
     let (mut done, mut doubt, mut fences) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut longest = Duration::ZERO;
-    let mut count = 0;
+    let (mut last, mut count) = (BTreeMap::new(), 0);
     while count < INCREMENTS {
         let id = format!("s{}", fastrand::usize(..SESSIONS));
         let start = Instant::now();
-        match increment(&store, &id) {
-            Ok(fence) => {
-                *done.entry(id.clone()).or_default() += 1;
-                fences.push((id, fence));
+        let Ok(begun) = store.begin(&key(&id), WAIT) else {
+            longest = longest.max(start.elapsed());
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let fence = begun.lease.fence();
+        // Also of a lease that never commits.
+        fences.push((id.clone(), fence));
+        let before = last.insert(id.clone(), fence).unwrap_or(0);
+        assert!(fence > before, "{id}: {before}, then {fence}");
+        let number = number_of(begun.record.map(|record| record.payload));
+        match begun.lease.commit(&(number + 1).to_le_bytes(), ttl()) {
+            Ok(()) => {
+                *done.entry(id).or_default() += 1;
                 count += 1;
                 // The load lasts for all of the kills.
                 std::thread::sleep(Duration::from_millis(fastrand::u64(..15)));
             }
-            Err(_) => *doubt.entry(id).or_default() += 1,
+            Err(error) if *error.kind() == ErrorKind::Unreachable => {
+                *doubt.entry(id).or_default() += 1;
+            }
+            Err(_) => {} // it was refused
         }
         longest = longest.max(start.elapsed());
     }
