@@ -192,6 +192,7 @@ fn a_slot_migrates_under_load_without_an_error() {
 }
 
 #[test]
+#[ignore = "takes half a minute: make failovers"]
 fn a_killed_primary_costs_time_and_no_error() {
     let Some(mut cluster) = failing_cluster() else { return };
     // Longer than the failover.
