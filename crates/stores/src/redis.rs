@@ -17,6 +17,7 @@ mod cluster;
 mod commit;
 pub mod connection;
 pub mod failure;
+mod fences;
 mod list;
 mod names;
 mod regenerate;

@@ -12,11 +12,13 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use sessile_core::{ErrorKind, Sessions};
-    use sessile_fixtures::{Instance, ServerOptions, StartError, with_option};
+    use sessile_fixtures::{Instance, Proxy, ServerOptions, StartError, Tamper, with_option};
     use sessile_stores::{Context, registry};
 
     use crate::support::{key, ttl};
 
+    /// As in `connections/breaker.rs`.
+    const PROBE_FOR: Duration = Duration::from_millis(40);
     const RESPONSE: Duration = Duration::from_secs(1);
     const BEGINS: usize = 150;
     const RECOVERY: Duration = Duration::from_secs(2);
@@ -102,6 +104,50 @@ mod tests {
         if good { Ok(()) } else { Err(figures) }
     }
 
+    /// Each part of an answer comes later than a probe is allowed.
+    struct Slow;
+
+    impl Tamper for Slow {
+        fn change(&self, _connection: u64, _answer: &mut Vec<u8>) {
+            std::thread::sleep(PROBE_FOR * 3 / 2);
+        }
+    }
+
+    /// What is no death keeps no request out.
+    fn accidents(name: &str, instance: &mut Instance) {
+        let store = sessile_stores::open(instance.url(), &Context::default()).unwrap();
+        cycle(&store).unwrap();
+        let held = store.begin(&key("held"), Duration::ZERO).unwrap();
+        for _ in 0..5 {
+            let taken = store.begin(&key("held"), Duration::from_millis(50)).unwrap_err();
+            assert!(matches!(taken.kind(), ErrorKind::LockTimeout { .. }), "{name}: {taken:#}");
+        }
+        cycle(&store).unwrap_or_else(|error| panic!("{name}, after waits for a lock: {error:#}"));
+        drop(held);
+        if matches!(name, "mysql" | "postgres") {
+            let stranger = with_option(instance.url(), "user", "stranger");
+            for _ in 0..5 {
+                let opened = sessile_stores::open(&stranger, &Context::default());
+                let refused = opened.and_then(|store| cycle(&store));
+                assert!(refused.is_err(), "{name}: a stranger was let in");
+            }
+            let after = sessile_stores::open(instance.url(), &Context::default()).unwrap();
+            cycle(&after).unwrap_or_else(|error| panic!("{name}, after bad logins: {error:#}"));
+        }
+        for restart in 0..3 {
+            let server = instance.server().unwrap();
+            server.kill();
+            server.restart().unwrap();
+            cycle(&store).unwrap_or_else(|error| panic!("{name}, restart {restart}: {error:#}"));
+        }
+        let url = instance.url().to_owned();
+        let proxy = Proxy::tampering(instance.server().unwrap().socket(), Slow).unwrap();
+        for _ in 0..5 {
+            let slow = sessile_stores::open(&proxy.url(&url), &Context::default()).unwrap();
+            cycle(&slow).unwrap_or_else(|error| panic!("{name}, a slow server: {error:#}"));
+        }
+    }
+
     fn hold(name: &str) {
         let entry = registry::by_name(name).unwrap();
         let fixture = entry.fixtures.iter().find(|fixture| fixture.variant == "default").unwrap();
@@ -112,6 +158,7 @@ mod tests {
             }
             Err(error) => panic!("{error}"),
         };
+        accidents(name, &mut instance);
         for freezes in [false, true] {
             let mut missed = Vec::new();
             while let Err(why) = trial(name, &mut instance, freezes) {

@@ -327,7 +327,7 @@ fn entry<'s>(servers: &'s mut Vec<Server>, place: &Place) -> &'s mut Server {
 }
 
 /// From a half to one: the workers of a host do not probe all at once.
-fn jitter() -> f32 {
+pub fn jitter() -> f32 {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
     let mixed = (nanos ^ std::process::id()).wrapping_mul(2_654_435_761) >> 16;
     0.5 + 0.5 * (mixed as f32 / 65_536.0)

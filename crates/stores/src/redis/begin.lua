@@ -1,7 +1,7 @@
 -- Takes the lock, unless the plain commands of begin.rs have, and reads. KEYS[4]: the counter of
--- fences, or a stream of them. Answers {0, fence, data}, {1, lock, its remaining ms} when taken,
+-- fences. Answers {0, fence, data}, {1, lock, its remaining ms} when taken,
 -- {2, id, 0} when the id leads on.
-local _, holder, lock_ttl_ms, now, marks, popped, waits, is_stream = unpack(ARGV)
+local _, holder, lock_ttl_ms, now, marks, popped, waits = unpack(ARGV)
 if lock and not mine then
   local reserved_for = string.byte(lock) == 82 and string.sub(lock, 2, 17)
   local free = reserved_for == popped
@@ -22,17 +22,11 @@ if data and leads_on(data, tonumber(now)) then
   if popped ~= '' or mine and string.byte(lock, 18) ~= 48 then wake() end
   return {2, string.sub(data, 59), 0}
 end
-local fence
-if is_stream == '1' then
-  fence = call('XADD', KEYS[4], 'MAXLEN', '0', '*', '', '')
-else
-  fence = call('INCR', KEYS[4])
-  local time = call('TIME')
-  local us = time[1] * 1000000 + time[2]
-  if fence < us then -- see LIFT in begin.rs
-    call('SET', KEYS[4], string.format('%.0f', us))
-    fence = us
-  end
+local fence, time = call('INCR', KEYS[4]), call('TIME')
+local us = time[1] * 1000000 + time[2]
+if fence < us then -- see fences.rs
+  call('SET', KEYS[4], string.format('%.0f', us))
+  fence = us
 end
 if not mine then call('SET', lock_key, 'L' .. token .. marks .. holder, 'PX', lock_ttl_ms) end
 return {0, fence, data}

@@ -13,45 +13,15 @@ use sessile_core::{ErrorKind, Found, Head, Key, Result, Timestamp, follow_aliase
 use super::bounded::Bounded;
 use super::connection::Connection;
 use super::failure::{redirection, translate, unexpected};
+use super::names::Names;
+use super::slots::slot_of;
 use super::value::{self, held_value};
-use super::{ms, script};
+use super::{fences, ms, script};
 use crate::connections::pool::AttemptFailure;
 use crate::locks::token::{Token, holder_bytes, mark, new_token};
 
 /// All waiters have the same, so that queueing again keeps their order.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
-
-/// Draws a fence, and lifts the counter to the server's time in microseconds with it: an older
-/// state of the server, or a replica in its place, may lack the last numbers. Nobody draws a
-/// million a second. One change of the server, as without the lift. begin.lua does the same.
-const LIFT: &str = "local time = redis.call('TIME')
-    local us = time[1] * 1000000 + time[2]
-    if tonumber(redis.call('GET', KEYS[1]) or 0) >= us then return redis.call('INCR', KEYS[1]) end
-    redis.call('SET', KEYS[1], string.format('%.0f', us))
-    return us";
-/// How long a lift of the counter counts.
-const LIFT_EACH: Duration = Duration::from_secs(1);
-/// A counter below this was lost while connections went on: emptied by hand, or evicted.
-const FENCE_MIN: u64 = 1_000_000_000;
-
-/// The id of an entry of a stream is `ms-number`: the server's time or, if that is behind, the time
-/// of the last one, and a number that counts within it. 41 bits are enough for the time until 2039
-/// and 42 until 2109.
-const NUMBER_BITS: u32 = 20;
-
-/// From the answer to INCR, to the lift or to XADD.
-fn fence_of(answer: &Value) -> Option<u64> {
-    match answer {
-        Value::Int(fence) => u64::try_from(*fence).ok(),
-        Value::BulkString(id) => {
-            let (ms, number) = std::str::from_utf8(id).ok()?.split_once('-')?;
-            let (ms, number) = (ms.parse::<u64>().ok()?, number.parse::<u64>().ok()?);
-            // More than a million within one ms borrow from the next ones.
-            ms.checked_mul(1 << NUMBER_BITS)?.checked_add(number)
-        }
-        _ => None,
-    }
-}
 
 pub struct Held {
     pub key: Key,
@@ -75,11 +45,6 @@ impl Held {
         let ends = value::ends_of_stamp(&stamp);
         self.head = self.head.map(|head| Head { ends, ..head });
         self.read = stamp;
-    }
-
-    /// The id in a stream of fences.
-    pub fn fence_id(&self) -> String {
-        format!("{}-{}", self.fence >> NUMBER_BITS, self.fence & ((1 << NUMBER_BITS) - 1))
     }
 }
 
@@ -156,12 +121,13 @@ impl Bounded<'_> {
         // After a wait, others may be waiting behind.
         let marks = if popped.is_some() { 3 } else { 0 };
         let lock = (token, holder_bytes(since), ms(self.lock_ttl), since.as_ms());
-        let (fence, is_stream) = self.source_of_fences(key);
-        let args = (lock, marks, popped.unwrap_or_default(), waits, is_stream);
-        match self.run(&script::BEGIN, key, &[fence], args)? {
-            (0, fence, data) => {
+        let (_, counter) = self.counter_of_fences(key);
+        let args = (lock, marks, popped.unwrap_or_default(), waits);
+        match self.run(&script::BEGIN, key, &[counter], args)? {
+            (0, Value::Int(fence), data) => {
                 let data = redis::from_redis_value(data).map_err(|_| unexpected())?;
-                Ok(Tried::Granted((fence_of(&fence).ok_or_else(unexpected)?, data, None)))
+                let fence = u64::try_from(fence).map_err(|_| unexpected())?;
+                Ok(Tried::Granted((fence, data, None)))
             }
             (1, Value::BulkString(lock), Value::Int(remaining)) => {
                 // Negative: made by hand without a time limit. Then only the sleep's own bound
@@ -183,40 +149,23 @@ impl Bounded<'_> {
     /// EXEC of the commit fail. The fence is drawn under the lock, so it is above that of the
     /// holder before, although others are served in between.
     ///
-    /// Each connection lifts the counter before its first fence, because most of what loses the
-    /// last fences ends all connections, and again after a second, because not all does: a primary
-    /// that was a replica for a moment keeps them, and so may a proxy. (The ids of XADD would need
-    /// no lift, and cost each begin more.) In a cluster each slot has its fences, so that nearly
-    /// each begin would lift: there it is XADD.
-    ///
     /// `None` when the lock is taken, when the id leads on, when the counter of fences was lost, or
     /// when the server refuses these commands: begin.lua sorts that out. It knows this token,
     /// should the lock be ours.
     fn try_plainly(&self, key: &Key, token: &Token, since: Timestamp) -> Result<Option<Granted>> {
         let [lock, data, _] = &self.names.of(key);
         let value = held_value(token, since);
-        let ((fence, is_stream), lock_ttl) = (self.source_of_fences(key), ms(self.lock_ttl));
+        let ((slot, counter), lock_ttl) = (self.counter_of_fences(key), ms(self.lock_ttl));
         let pinned = self.servers.with_kept(self.deadline, key, |connection| {
             let mut commands = redis::pipe();
-            let now = Instant::now();
-            let lifts = !is_stream
-                && connection.lifted.is_none_or(|last| now.duration_since(last) > LIFT_EACH);
             commands.cmd("UNWATCH").ignore(); // for a lease that ended without a commit
             commands.cmd("SET").arg(lock).arg(&value).arg("NX").arg("PX").arg(lock_ttl).ignore();
             commands.cmd("WATCH").arg(lock).arg(data).ignore();
             commands.cmd("GET").arg(lock);
-            if is_stream {
-                commands.cmd("XADD").arg(&fence).arg(&["MAXLEN", "0", "*", "", ""]);
-            } else if lifts {
-                commands.cmd("EVAL").arg(LIFT).arg(1).arg(&fence);
-            } else {
-                commands.cmd("INCR").arg(&fence);
-            }
+            let lifted = connection.lifted.draw(slot, &counter, &mut commands);
             commands.cmd("GET").arg(data);
-            let answers = commands.query::<(Vec<u8>, Value, Option<Vec<u8>>)>(connection)?;
-            if lifts {
-                connection.lifted = Some(now);
-            }
+            let answers = commands.query::<(Vec<u8>, u64, Option<Vec<u8>>)>(connection)?;
+            connection.lifted.note(slot, lifted);
             Ok(answers)
         });
         let ((stored, fence, data), connection) = match pinned {
@@ -224,8 +173,7 @@ impl Bounded<'_> {
             Err(error) if *error.kind() == ErrorKind::Unreachable => return Err(error),
             Err(_) => return Ok(None),
         };
-        let fence = fence_of(&fence).filter(|fence| *fence >= FENCE_MIN);
-        match fence {
+        match fences::checked(fence) {
             Some(fence) if stored == value && !value::leads_on(data.as_deref(), since) => {
                 Ok(Some((fence, data, Some(connection))))
             }
@@ -236,11 +184,11 @@ impl Bounded<'_> {
         }
     }
 
-    /// The name of the counter or, in a cluster, of the stream.
-    fn source_of_fences(&self, key: &Key) -> (String, bool) {
+    /// The slot and the name of the counter. One server has one.
+    fn counter_of_fences(&self, key: &Key) -> (u16, String) {
         match self.servers.cluster() {
-            None => (self.names.fence(), false),
-            Some(_) => (self.names.fence_of_slot(key), true),
+            None => (0, self.names.fence()),
+            Some(_) => (slot_of(&Names::tag(key)), self.names.fence_of_slot(key)),
         }
     }
 
@@ -260,25 +208,5 @@ impl Bounded<'_> {
             Err(error) if error.is_transient() || redirection(&error).is_some() => Ok(Vec::new()),
             Err(error) => Err(translate(error)),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fences_of_a_stream_grow_with_its_ids() {
-        let fence = |id: &str| fence_of(&Value::BulkString(id.into()));
-        let ids =
-            ["1796000000000-0", "1796000000000-1", "1796000000000-1048575", "1796000000001-0"];
-        let fences = ids.map(|id| fence(id).unwrap());
-        assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
-        assert!(i64::try_from(fences[3]).is_ok());
-        for foreign in ["", "1", "1-", "-1", "x-0", "18446744073709551615-0"] {
-            assert_eq!(fence(foreign), None, "{foreign}");
-        }
-        assert_eq!(fence_of(&Value::Int(7)), Some(7));
-        assert_eq!(fence_of(&Value::Int(-7)), None);
     }
 }

@@ -34,7 +34,10 @@ use crate::locks::process_local::ProcessLocal;
 pub type Node = Arc<Pool<Connection>>;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
-const PAUSE_MAX: Duration = Duration::from_millis(64);
+/// While a slot moves: its requests are served as soon as it has arrived.
+const PAUSE_MAX_OF_SLOT: Duration = Duration::from_millis(64);
+/// While a failover goes on, which takes seconds, and each try reads the map.
+const PAUSE_MAX_OF_SERVER: Duration = Duration::from_millis(400);
 /// Reading the map takes a round trip; all requests of a process that are redirected at the same
 /// time share one.
 const MAP_IS_FRESH: Duration = Duration::from_millis(20);
@@ -71,7 +74,19 @@ impl Cluster {
         let mut pause = PAUSE_FIRST;
         let mut redirections = 0;
         loop {
-            let node = self.node_of(deadline, slot)?;
+            let node = match self.node_of(deadline, slot) {
+                Ok(node) => node,
+                // No server knows the map, or none has the slot: for as long as a failover goes on.
+                Err(error)
+                    if *error.kind() == ErrorKind::Unreachable
+                        && !is_out_for_long()
+                        && pause < deadline.left() =>
+                {
+                    pause = rest(pause, PAUSE_MAX_OF_SERVER);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let attempted = node.take(deadline).and_then(|connection| attempt(&node, connection));
             let failure = match attempted {
                 Ok(answer) => return Ok(answer),
@@ -88,8 +103,8 @@ impl Cluster {
                 return Err(translate_redirection(failure));
             }
             if !at_once {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(PAUSE_MAX);
+                let moves = redirection(&failure).is_some();
+                pause = rest(pause, if moves { PAUSE_MAX_OF_SLOT } else { PAUSE_MAX_OF_SERVER });
             }
         }
     }
@@ -201,12 +216,21 @@ impl Cluster {
     }
 }
 
+/// Sleeps, and answers the next pause. Requests that failed together do not come back together.
+fn rest(pause: Duration, most: Duration) -> Duration {
+    std::thread::sleep(pause.mul_f32(breaker::jitter()));
+    (pause * 2).min(most)
+}
+
 /// Whether a request may succeed later, perhaps on another server.
 fn may_pass(failure: &RedisError) -> bool {
-    if breaker::outage().is_some_and(|outage| outage > FAILOVER_MAX) {
-        return false;
-    }
-    redirection(failure).is_some() || failure.is_transient() || failure.is_demotion()
+    let passes = redirection(failure).is_some() || failure.is_transient() || failure.is_demotion();
+    passes && !is_out_for_long()
+}
+
+/// Whether the server of the last connect has been away for longer than a failover takes.
+fn is_out_for_long() -> bool {
+    breaker::outage().is_some_and(|outage| outage > FAILOVER_MAX)
 }
 
 /// Of a request that was redirected until its end.
@@ -223,4 +247,48 @@ fn not_served() -> Error {
     let why = "the cluster has no server for the session";
     Error::new(ErrorKind::Unreachable, why)
         .advice("look at CLUSTER INFO: each of the 16384 slots needs a primary")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::store_url::StoreUrl;
+
+    /// Answers requests for the map: it has all slots itself.
+    fn serve(listener: &TcpListener) -> std::io::Result<()> {
+        let port = listener.local_addr()?.port();
+        let (mut client, _) = listener.accept()?;
+        for line in BufReader::new(client.try_clone()?).lines() {
+            match line?.as_str() {
+                "PING" => client.write_all(b"+PONG\r\n")?,
+                "SLOTS" => {
+                    let map = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:";
+                    client.write_all(format!("{map}{port}\r\n").as_bytes())?;
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A process that knew no map, as a forked child, failed at once.
+    #[test]
+    fn a_request_waits_for_a_map() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let url = StoreUrl::parse(&format!("redis+cluster://127.0.0.1:{port}/")).unwrap();
+        let seed = Address::parse(&url, port).unwrap();
+        let cluster = Cluster::new(Settings::parse(&url).unwrap(), vec![seed]);
+        let deadline = Deadline::new(Duration::ZERO, Duration::from_secs(20));
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            serve(&TcpListener::bind(("127.0.0.1", port)).unwrap()).unwrap();
+        });
+        assert_eq!(cluster.retry(deadline, 7, |_, _| Ok(7)).unwrap(), 7);
+    }
 }

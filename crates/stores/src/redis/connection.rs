@@ -15,6 +15,7 @@ use redis::{ConnectionLike, ErrorKind as Cause, Parser, RedisResult, Value};
 use sessile_core::Result;
 
 use super::failure::refused_login;
+use super::fences::Lifted;
 use crate::connections::key_value::PREFIX;
 use crate::connections::options::{
     Address, CONNECT_TIMEOUT_MS, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS, Timeouts, USER, is_unix,
@@ -112,8 +113,8 @@ pub struct Connection {
     parser: Parser,
     db: u32,
     failed: bool,
-    /// When it has lifted the counter of fences.
-    pub lifted: Option<Instant>,
+    /// Which counters of fences it has lifted.
+    pub lifted: Lifted,
 }
 
 impl Connection {
@@ -125,8 +126,14 @@ impl Connection {
             channel.encrypt(tls)?;
         }
         let (address, parser) = (address.clone(), Parser::new());
-        let mut connection =
-            Connection { address, channel, parser, db: *db, failed: false, lifted: None };
+        let mut connection = Connection {
+            address,
+            channel,
+            parser,
+            db: *db,
+            failed: false,
+            lifted: Lifted::default(),
+        };
         if connection.channel.is_probe() {
             connection.ask_for_a_byte()?;
         }

@@ -1,6 +1,6 @@
 //! `P:d:{bin/id}` data, `P:l:{bin/id}` lock, `P:w:{bin/id}` wait list, `P:fence` counter, with the
 //! prefix `P` of the URL. The braces are a hash tag: all keys of one session live in one slot of a
-//! cluster. There each slot has a stream of fences, `P:fence:{number}`, with a number in that slot.
+//! cluster. There each slot has a counter, `P:fence:{number}`, with a number in that slot.
 
 use sessile_core::{Bin, Cursor, Key};
 
@@ -29,7 +29,7 @@ impl Names {
         format!("{}:fence", self.0)
     }
 
-    /// The stream of fences of a session's slot.
+    /// The counter of a session's slot.
     pub fn fence_of_slot(&self, key: &Key) -> String {
         format!("{}:fence:{{{}}}", self.0, tag_of(slot_of(&Names::tag(key))))
     }

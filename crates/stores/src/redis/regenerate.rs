@@ -87,7 +87,7 @@ impl Bounded<'_> {
                 None => (Vec::new(), false),
             };
             if !is_done {
-                let lease = (held.fence_id(), lock, lock_ttl);
+                let lease = (held.fence, lock, lock_ttl);
                 let args = (&held.token, now.as_ms(), lease, &copy, self.life_of(&copy, now));
                 self.change(&ARRIVE, new, &[self.names.fence_of_slot(new)], args)?;
             }

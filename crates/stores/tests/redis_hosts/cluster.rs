@@ -62,7 +62,7 @@ fn migrate(cluster: &RedisCluster, slot: &str, from: usize, to: usize) {
 
 #[test]
 fn a_cluster_is_one_store() {
-    let Some(cluster) = cluster() else { return };
+    let Some(mut cluster) = cluster() else { return };
     let store = open(&cluster.url());
     let other = open(&cluster.url());
     let ids: Vec<String> = (0..60).map(|number| format!("s{number}")).collect();
@@ -91,6 +91,19 @@ fn a_cluster_is_one_store() {
     let last = format!("redis+cluster://{}/", cluster.hosts[5].address());
     assert_eq!(number_of(payload_of(&open(&last), "s7")), 1);
     regeneration_crosses_slots(&cluster);
+    a_cluster_that_is_not_up_yet_is_waited_for(&mut cluster);
+}
+
+/// All servers restart while a request waits.
+fn a_cluster_that_is_not_up_yet_is_waited_for(cluster: &mut RedisCluster) {
+    let store = open(&format!("{}?response_timeout_ms=30000", cluster.url()));
+    cluster.hosts.iter_mut().for_each(|host| host.server.kill());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| increment(&store, "first"));
+        std::thread::sleep(Duration::from_millis(300));
+        cluster.hosts.iter_mut().for_each(|host| host.server.restart().unwrap());
+        waiting.join().unwrap().unwrap();
+    });
 }
 
 fn regeneration_crosses_slots(cluster: &RedisCluster) {
@@ -284,8 +297,8 @@ fn fences_grow_over_a_regeneration(
     begun.lease.release().unwrap();
     let slot = slot_of(&cluster.hosts[0], id);
     let host = &cluster.hosts[owner(cluster, &slot)];
-    let stream = format!("sessile:fence:{{{}}}", tag_in(&slot));
-    host.command(&["XADD", &stream, "MAXLEN", "0", "4000000000000-5", "", ""]).unwrap();
+    let counter = format!("sessile:fence:{{{}}}", tag_in(&slot));
+    host.command(&["SET", &counter, "4000000000000005"]).unwrap();
     begun = store.begin(&key(id), WAIT).unwrap();
     let fence = begun.lease.fence();
     let new = format!("{old}-again");
