@@ -92,12 +92,12 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let deadline = Deadline::new(Duration::ZERO, options.timeouts.response);
     let end = deadline.of_answer(Duration::ZERO);
     let connect = || schema::create_or_check(&options, end);
-    let first = retry(
-        deadline,
-        RETRY_FOR,
-        |failure: &PostgresFailure| breaker::outage().is_none() && failure.is_transient(),
-        connect,
-    )?;
+    let failover = options.hosts.failover();
+    let may_pass = |failure: &PostgresFailure| {
+        let passes = failure.is_transient() || failover.is_some() && failure.is_demotion();
+        passes && breaker::outage().is_none()
+    };
+    let first = retry(deadline, failover.unwrap_or(RETRY_FOR), may_pass, connect)?;
     refuse_pooled_transactions(&options, &first, end)?;
     let pool = Pool::new(Settings { options, names: Arc::clone(&first.names) });
     pool.give_back(first);
@@ -112,8 +112,7 @@ fn refuse_pooled_transactions(
     first: &Connection,
     deadline: Instant,
 ) -> Result<()> {
-    let second = Connection::connect(options, deadline);
-    let backend = second.and_then(|mut second| schema::greet(&mut second).map(|_| second.backend));
+    let backend = schema::connect(options, deadline).map(|(second, _)| second.backend);
     // A server without a second connection to spare is no proxy; each begin checks again.
     if backend.is_ok_and(|backend| backend == first.backend) {
         return Err(lock::pooled_by_transaction());
@@ -128,7 +127,8 @@ fn exists(url: &StoreUrl) -> Result<bool> {
         options.table // a word, as the options demand
     );
     let deadline = Instant::now() + options.timeouts.response;
-    Ok(!Connection::connect(&options, deadline)?.run_text(&find)?.is_empty())
+    let (mut connection, _) = schema::connect(&options, deadline)?;
+    Ok(!connection.run_text(&find)?.is_empty())
 }
 
 struct Postgres {

@@ -21,9 +21,21 @@ pub struct StoreUrl {
     further_hosts: Vec<StoreUrl>,
 }
 
-/// Schemes whose URLs may name several servers: `scheme://host:port,host:port/`.
-const SCHEMES_OF_SEVERAL: &[&str] =
-    &["memcached", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel"];
+/// Schemes whose URLs may name several servers: `scheme://host:port,host:port/`. Those of stores
+/// that take one are here, too, so that they can say so.
+const SCHEMES_OF_HOSTS: &[&str] = &[
+    "mariadb",
+    "memcached",
+    "mysql",
+    "postgres",
+    "postgresql",
+    "redis",
+    "redis+cluster",
+    "redis+sentinel",
+    "rediss",
+    "rediss+cluster",
+    "rediss+sentinel",
+];
 
 /// The store of a URL that is only an absolute path.
 const SCHEME_OF_PATHS: &str = "sessile:";
@@ -246,7 +258,7 @@ fn form_of_php(text: &str) -> Option<Error> {
 /// `%2C`, where commas separate URLs.
 fn split_hosts(text: &str) -> (Cow<'_, str>, Vec<&str>) {
     let several = |(scheme, _): &(&str, &str)| {
-        SCHEMES_OF_SEVERAL.iter().any(|known| known.eq_ignore_ascii_case(scheme))
+        SCHEMES_OF_HOSTS.iter().any(|known| known.eq_ignore_ascii_case(scheme))
     };
     let Some((_, rest)) = text.split_once("://").filter(several) else {
         return (Cow::Borrowed(text), Vec::new());

@@ -7,6 +7,7 @@ pub mod breaker;
 pub mod deadline;
 pub mod doubt;
 pub mod failure;
+pub mod hosts;
 mod idle;
 pub mod key_value;
 pub mod options;

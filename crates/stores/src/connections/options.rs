@@ -57,6 +57,21 @@ pub enum Address {
 impl Address {
     /// Schemes that end in `+unix` name a socket by its path, all others a host and perhaps a port.
     pub fn parse(url: &StoreUrl, default_port: u16) -> Result<Address> {
+        if !url.further_hosts().is_empty() {
+            let why = format!("{}:// takes one host", url.scheme());
+            return Err(invalid(why).advice("leave out the other hosts (docs/hosts.md)"));
+        }
+        Address::first(url, default_port)
+    }
+
+    /// The servers of a URL that may name several.
+    pub fn all(url: &StoreUrl, default_port: u16) -> Result<Vec<Address>> {
+        let hosts = std::iter::once(url).chain(url.further_hosts());
+        hosts.map(|host| Address::first(host, default_port)).collect()
+    }
+
+    /// The first server of a URL that may name several.
+    pub fn first(url: &StoreUrl, default_port: u16) -> Result<Address> {
         if is_unix(url) {
             return Ok(Address::Unix(url.path()?));
         }
@@ -164,7 +179,11 @@ mod tests {
             address("x+unix:/run/my%20socket?user=u"),
             Address::Unix("/run/my socket".into())
         );
-        for text in ["x:///nohost", "x+unix:relative", "x+unix://host/path"] {
+        assert_eq!(
+            Address::all(&parse("postgres://a,b:8/"), 7).unwrap(),
+            [tcp("a", 7), tcp("b", 8)]
+        );
+        for text in ["x:///nohost", "x+unix:relative", "x+unix://host/path", "mysql://a,b:8/d"] {
             assert_eq!(
                 Address::parse(&parse(text), 7).unwrap_err().kind(),
                 &ErrorKind::InvalidUrl,

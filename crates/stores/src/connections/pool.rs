@@ -18,6 +18,10 @@ use super::idle::Idle;
 use super::options::Timeouts;
 use super::retry::{RETRY_FOR, retry};
 
+/// Longer than a failover takes with the usual settings of Redis sentinels (30 s until a primary
+/// counts as down), of Redis clusters (15 s) and of tools that promote a standby of a database.
+pub const FAILOVER_MAX: Duration = Duration::from_secs(40);
+
 pub trait AttemptFailure {
     /// Whether the same request may succeed after a short wait, or on a new connection.
     fn is_transient(&self) -> bool;

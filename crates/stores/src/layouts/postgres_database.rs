@@ -12,7 +12,8 @@ use sessile_core::{Error, ErrorKind, Result};
 
 use super::table::{Dialect, Row, Rows, Table};
 use crate::postgres::connection::{Connection, TextRows};
-use crate::postgres::options::{HELP, Options};
+use crate::postgres::failure;
+use crate::postgres::options::{HELP, Host, Options};
 use crate::registry::OptionHelp;
 use crate::store_url::StoreUrl;
 
@@ -27,7 +28,10 @@ const COLUMNS_MAX: usize = 100_000;
 
 pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
     let options = Options::parse(url)?;
-    let connection = Connection::connect(&options, Instant::now() + options.timeouts.response)?;
+    // A standby will do: nothing is changed.
+    let connect = |host: &Host, end| Connection::connect(&options, host, end);
+    let connected = options.hosts.connect(Instant::now() + options.timeouts.response, connect);
+    let connection = connected.map_err(|failure| failure.unwrap_or_else(failure::unexpected))?;
     Ok(Box::new(Database { connection, options }))
 }
 

@@ -41,8 +41,7 @@ pub fn servers(url: &StoreUrl) -> Result<Vec<Endpoint>> {
     }
     let (login, timeouts) = (login(url)?, Timeouts::parse(url)?);
     let mut servers: Vec<Endpoint> = Vec::new();
-    for host in std::iter::once(url).chain(url.further_hosts()) {
-        let address = Address::parse(host, DEFAULT_PORT)?;
+    for address in Address::all(url, DEFAULT_PORT)? {
         let name = address.to_string();
         if servers.iter().any(|server| server.name == name) {
             return Err(invalid("a server is named twice"));

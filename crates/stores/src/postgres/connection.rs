@@ -18,7 +18,7 @@ use postgres_protocol::{IsNull, Oid};
 
 use super::failure::{Attempt, PostgresFailure, unexpected};
 use super::names::TableNames;
-use super::options::Options;
+use super::options::{Host, Options};
 use super::result::{Row, StatementResult};
 use super::statements::Sql;
 use super::wire::Wire;
@@ -51,8 +51,9 @@ struct Prepared {
 pub struct Call<'a>(pub Sql, pub &'a [Value<'a>]);
 
 impl Connection {
-    pub fn connect(options: &Options, deadline: Instant) -> Attempt<Connection> {
-        let mut wire = Wire::connect(options, deadline)?;
+    /// To one of the servers, whether it takes changes or not.
+    pub fn connect(options: &Options, host: &Host, deadline: Instant) -> Attempt<Connection> {
+        let mut wire = Wire::connect(host, &options.timeouts, deadline)?;
         wire.log_in(options)?;
         Ok(Connection {
             wire,

@@ -59,7 +59,7 @@ impl From<io::Error> for PostgresFailure {
     }
 }
 
-pub(super) fn unexpected() -> PostgresFailure {
+pub fn unexpected() -> PostgresFailure {
     PostgresFailure::Client("the server answers something else than was asked".to_owned())
 }
 
@@ -77,6 +77,11 @@ impl PostgresFailure {
             }
         }
         PostgresFailure::Server { code, message }
+    }
+
+    pub fn standby() -> PostgresFailure {
+        let message = "pg_is_in_recovery() is true".to_owned();
+        PostgresFailure::Server { code: code::READ_ONLY.to_owned(), message }
     }
 
     pub fn gone() -> PostgresFailure {
@@ -197,7 +202,7 @@ fn describe(code: &str) -> Meaning {
              who may create tables",
         ),
         code::READ_ONLY => {
-            (Denied, "the server is read-only (a hot standby?)", "connect to its primary")
+            (Denied, "the server only reads (a hot standby?)", "name its primary in the URL, too")
         }
         "53300" => (
             Unreachable,

@@ -4,6 +4,7 @@
 
 use sessile_core::Result;
 
+use crate::connections::hosts::Hosts;
 use crate::connections::options::{
     Address, CLEAR_PASSWORD, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE,
     RESPONSE_TIMEOUT_MS, Timeouts, USER, database, is_unix,
@@ -34,7 +35,7 @@ const NAME_BYTES_MAX: usize = 40;
 
 /// Settings of one opened store. Without `Debug`, which would print the password.
 pub struct Options {
-    pub address: Address,
+    pub hosts: Hosts<Host>,
     pub timeouts: Timeouts,
     pub user: String,
     pub password: Option<String>,
@@ -45,19 +46,17 @@ pub struct Options {
     pub database: Option<String>,
     pub table: String,
     pub schema: Option<String>,
+}
+
+pub struct Host {
+    pub address: Address,
     pub(super) tls: Option<Tls>,
 }
 
 impl Options {
     pub fn parse(url: &StoreUrl) -> Result<Options> {
-        let mut address = Address::parse(url, DEFAULT_PORT)?;
-        if let Address::Unix(path) = &mut address
-            && path.is_dir()
-        {
-            // Other clients ask for the directory.
-            path.push(format!(".s.PGSQL.{DEFAULT_PORT}"));
-        }
-        let tls = Tls::if_wanted(url, &address)?;
+        let hosts = hosts(url)?;
+        let has_tls = hosts.iter().any(|host| host.tls.is_some());
         let Login { user, password } = Login::parse(url)?;
         let advice =
             "write postgres://user@host/database or postgres+unix:/path?user=name&database=name";
@@ -68,9 +67,8 @@ impl Options {
             database: Some(database(url, "postgres")?).filter(|name| !name.is_empty()),
             user: user.ok_or_else(|| invalid("the URL names no user").advice(advice))?,
             password,
-            may_tell_password: tls.is_some() || is_unix(url) || url.switch(CLEAR_PASSWORD.name)?,
-            address,
-            tls,
+            may_tell_password: has_tls || is_unix(url) || url.switch(CLEAR_PASSWORD.name)?,
+            hosts: Hosts::new(hosts),
         })
     }
 
@@ -79,6 +77,21 @@ impl Options {
     pub fn name_of_this_process() -> String {
         format!("sessile {} {}", std::process::id(), host::name())
     }
+}
+
+/// The primary and its standbys, of which any may be the primary one day.
+fn hosts(url: &StoreUrl) -> Result<Vec<Host>> {
+    let addresses = Address::all(url, DEFAULT_PORT)?.into_iter();
+    let host = |mut address| {
+        if let Address::Unix(path) = &mut address
+            && path.is_dir()
+        {
+            // Other clients ask for the directory.
+            path.push(format!(".s.PGSQL.{DEFAULT_PORT}"));
+        }
+        Ok(Host { tls: Tls::if_wanted(url, &address)?, address })
+    };
+    addresses.map(host).collect()
 }
 
 /// An identifier that needs no quotes, so that it reads the same in a shell.
@@ -100,6 +113,11 @@ mod tests {
 
     fn options(url: &str) -> Result<Options> {
         StoreUrl::parse(url).and_then(|url| Options::parse(&url))
+    }
+
+    fn addresses(url: &str) -> Vec<Address> {
+        let hosts = hosts(&StoreUrl::parse(url).unwrap()).unwrap();
+        hosts.into_iter().map(|host| host.address).collect()
     }
 
     #[test]
@@ -129,14 +147,16 @@ mod tests {
 
     #[test]
     fn a_login_is_decoded_and_a_directory_of_sockets_will_do() {
-        let parsed =
-            options("postgresql://shop:p%40ss@[::1]:6543/my%20shop?table=carts&schema=web")
-                .unwrap();
-        assert_eq!(parsed.address, Address::Tcp { host: "::1".into(), port: 6_543 });
+        let url = "postgresql://shop:p%40ss@[::1]:6543,b/my%20shop?table=carts&schema=web";
+        let parsed = options(url).unwrap();
+        let tcp = |host: &str, port| Address::Tcp { host: host.into(), port };
+        assert_eq!(addresses(url), [tcp("::1", 6_543), tcp("b", 5_432)]);
+        assert!(parsed.hosts.failover().is_some());
         assert_eq!(parsed.password.as_deref(), Some("p@ss"));
         assert_eq!((parsed.user.as_str(), parsed.database.as_deref()), ("shop", Some("my shop")));
         assert_eq!((parsed.table.as_str(), parsed.schema.as_deref()), ("carts", Some("web")));
-        let parsed = options("postgres+unix:/tmp?user=shop").unwrap();
-        assert_eq!(parsed.address, Address::Unix("/tmp/.s.PGSQL.5432".into()));
+        let url = "postgres+unix:/tmp?user=shop";
+        assert_eq!(addresses(url), [Address::Unix("/tmp/.s.PGSQL.5432".into())]);
+        assert!(options(url).unwrap().hosts.failover().is_none());
     }
 }

@@ -6,14 +6,14 @@
 //! lifted to the server's time.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sessile_core::{Error, ErrorKind};
 
 use super::connection::Connection;
 use super::failure::{Attempt, PostgresFailure, code, unexpected};
 use super::names::TableNames;
-use super::options::Options;
+use super::options::{Host, Options};
 use crate::connections::options::Timeouts;
 use crate::connections::pool::PooledConnection;
 use crate::sql::{SCHEMA, check_schema, foreign_table};
@@ -36,8 +36,7 @@ impl PooledConnection for Connection {
     }
 
     fn open(settings: &Settings, deadline: Instant) -> Attempt<Connection> {
-        let mut connection = Connection::connect(&settings.options, deadline)?;
-        greet(&mut connection)?;
+        let (mut connection, _) = connect(&settings.options, deadline)?;
         check_tables(&mut connection, &settings.names)?;
         connection.names = Arc::clone(&settings.names);
         Ok(connection)
@@ -54,6 +53,24 @@ impl PooledConnection for Connection {
     fn translate(_: &Settings, failure: PostgresFailure) -> Error {
         failure.into()
     }
+
+    fn failover(settings: &Settings) -> Option<Duration> {
+        settings.options.hosts.failover()
+    }
+}
+
+/// To the server of the URL that takes changes; with the first schema of its search path.
+pub(super) fn connect(
+    options: &Options,
+    deadline: Instant,
+) -> Attempt<(Connection, Option<String>)> {
+    let open = |host: &Host, end| {
+        let mut connection = Connection::connect(options, host, end)?;
+        let schema = greet(&mut connection)?;
+        connection.set_deadline(deadline);
+        Ok((connection, schema))
+    };
+    options.hosts.connect(deadline, open).map_err(|failure| failure.unwrap_or_else(unexpected))
 }
 
 /// Run first on each connection: the settings on which the statements rely, and a look at the
@@ -64,7 +81,7 @@ impl PooledConnection for Connection {
 /// dear that it would compile it: 200 ms on each connection.) A backend whose client has died while
 /// it waits for a lock notices within a second (from version 14 on), one whose client's host has
 /// died within a minute.
-pub(super) fn greet(connection: &mut Connection) -> Attempt<Option<String>> {
+fn greet(connection: &mut Connection) -> Attempt<Option<String>> {
     let mut text = String::from(
         "SET default_transaction_isolation = 'read committed'; SET enable_seqscan = off;
         SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan;
@@ -81,8 +98,7 @@ pub(super) fn greet(connection: &mut Connection) -> Attempt<Option<String>> {
     };
     connection.backend = pid.parse().unwrap_or(0);
     if standby == "t" {
-        let why = "the server is a hot standby, which only reads";
-        return Err(Error::new(ErrorKind::Denied, why).advice("connect to its primary").into());
+        return Err(PostgresFailure::standby());
     }
     Ok(schema.clone())
 }
@@ -127,8 +143,7 @@ fn creation(names: &TableNames) -> String {
 }
 
 pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<Connection> {
-    let mut connection = Connection::connect(options, deadline)?;
-    let schema = greet(&mut connection)?;
+    let (mut connection, schema) = connect(options, deadline)?;
     let schema = options.schema.clone().or(schema).ok_or_else(|| {
         Error::new(ErrorKind::InvalidUrl, "the user's search_path names no schema that exists")
             .advice("add schema=public, or set search_path for the user")

@@ -18,7 +18,8 @@ use postgres_protocol::message::frontend;
 use rustls::pki_types::CertificateDer;
 
 use super::failure::{Attempt, PostgresFailure};
-use super::options::Options;
+use super::options::Host;
+use crate::connections::options::Timeouts;
 use crate::connections::pool::AttemptFailure;
 use crate::connections::stream::Stream;
 use crate::connections::tls::{Channel, Tls};
@@ -43,11 +44,11 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub fn connect(options: &Options, deadline: Instant) -> Attempt<Wire> {
-        let stream = Stream::connect(&options.address, &options.timeouts, deadline)
+    pub fn connect(host: &Host, timeouts: &Timeouts, deadline: Instant) -> Attempt<Wire> {
+        let stream = Stream::connect(&host.address, timeouts, deadline)
             .map_err(PostgresFailure::Connection)?;
         let mut channel = Channel::from(stream);
-        if let Some(tls) = &options.tls {
+        if let Some(tls) = &host.tls {
             encrypt(&mut channel, tls)?;
         }
         Ok(Wire {
@@ -171,6 +172,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::postgres::options::Options;
     use crate::store_url::StoreUrl;
 
     /// Each idle connection kept as much as its largest session had.
@@ -182,7 +184,8 @@ mod tests {
         let url = format!("postgres+unix:{}?user=u&database=d", path.display());
         let options = Options::parse(&StoreUrl::parse(&url).unwrap()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
-        let mut wire = Wire::connect(&options, deadline).ok().unwrap();
+        let connect = |host: &Host, end| Wire::connect(host, &options.timeouts, end);
+        let mut wire = options.hosts.connect(deadline, connect).ok().unwrap();
         wire.allow_payloads();
         std::thread::spawn(move || {
             let large = [&b"d\0\x20\0\x04"[..], &vec![b'x'; 2 << 20]].concat();

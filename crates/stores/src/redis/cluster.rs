@@ -24,11 +24,11 @@ use sessile_core::{Error, ErrorKind, Result};
 use super::connection::{Connection, Settings};
 use super::failure::{Redirection, redirection, translate};
 use super::slots::{SlotMap, redirected};
-use super::target::{FAILOVER_MAX, Target};
+use super::target::Target;
 use crate::connections::breaker;
 use crate::connections::deadline::Deadline;
 use crate::connections::options::Address;
-use crate::connections::pool::{AttemptFailure, Pool};
+use crate::connections::pool::{AttemptFailure, FAILOVER_MAX, Pool};
 use crate::locks::process_local::ProcessLocal;
 
 pub type Node = Arc<Pool<Connection>>;

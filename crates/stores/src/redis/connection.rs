@@ -64,7 +64,11 @@ pub struct Settings {
 
 impl Settings {
     pub fn parse(url: &StoreUrl) -> Result<Settings> {
-        let address = Address::parse(url, 6_379)?;
+        let address = if is_behind_sentinels(url) || is_cluster(url) {
+            Address::first(url, 6_379)?
+        } else {
+            Address::parse(url, 6_379)?
+        };
         let tls = match &address {
             Address::Tcp { host, .. } if url.scheme().starts_with("rediss") => {
                 Some(Tls::parse(url, host)?)
@@ -96,15 +100,14 @@ impl Settings {
     }
 }
 
+/// Whether the hosts of the URL lead to a cluster.
+pub fn is_cluster(url: &StoreUrl) -> bool {
+    url.scheme().ends_with("+cluster")
+}
+
 /// Whether the hosts of the URL are sentinels.
 pub fn is_behind_sentinels(url: &StoreUrl) -> bool {
     url.scheme().ends_with("+sentinel")
-}
-
-/// The servers that a URL names.
-pub fn addresses(url: &StoreUrl, default_port: u16) -> Result<Vec<Address>> {
-    let hosts = std::iter::once(url).chain(url.further_hosts());
-    hosts.map(|host| Address::parse(host, default_port)).collect()
 }
 
 pub struct Connection {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use redis::{RedisError, RedisResult, Value};
 use sessile_core::Result;
 
-use super::connection::{Connection, Settings, addresses, is_behind_sentinels};
+use super::connection::{Connection, Settings, is_behind_sentinels};
 use crate::connections::deadline::Deadline;
 use crate::connections::options::{Address, Login, decoded};
 use crate::locks::process_local::ProcessLocal;
@@ -44,7 +44,7 @@ impl Sentinels {
             return Err(invalid("the URL does not name the primary")
                 .advice("write redis+sentinel://host,host/NAME, as in `sentinel monitor NAME`"));
         }
-        let (addresses, told) = (addresses(url, PORT)?, ProcessLocal::default());
+        let (addresses, told) = (Address::all(url, PORT)?, ProcessLocal::default());
         Ok(Some(Sentinels { addresses, primary, told, answered: AtomicUsize::new(0) }))
     }
 

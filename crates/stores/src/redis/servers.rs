@@ -10,7 +10,7 @@ use redis::RedisResult;
 use sessile_core::{Key, Result};
 
 use super::cluster::{Cluster, Node};
-use super::connection::{Connection, addresses};
+use super::connection::{Connection, is_cluster};
 use super::failure::translate;
 use super::names::Names;
 use super::slots::slot_of;
@@ -28,13 +28,13 @@ pub enum Servers {
 impl Servers {
     pub fn parse(url: &StoreUrl) -> Result<Servers> {
         let target = Target::parse(url)?;
-        if !url.scheme().ends_with("+cluster") {
+        if !is_cluster(url) {
             return Ok(Servers::One(Arc::new(Pool::new(target))));
         }
         if !matches!(url.parts().path(), "" | "/" | "/0") {
             return Err(invalid("a cluster has only the database 0").advice("leave the path out"));
         }
-        let cluster = Cluster::new(target.settings, addresses(url, 6_379)?);
+        let cluster = Cluster::new(target.settings, Address::all(url, 6_379)?);
         Ok(Servers::Cluster(Box::new(cluster)))
     }
 

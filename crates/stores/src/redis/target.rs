@@ -11,12 +11,8 @@ use super::failure::translate;
 use super::sentinel::Sentinels;
 use crate::connections::deadline::Deadline;
 use crate::connections::options::Timeouts;
-use crate::connections::pool::PooledConnection;
+use crate::connections::pool::{FAILOVER_MAX, PooledConnection};
 use crate::store_url::StoreUrl;
-
-/// Longer than a failover takes with the usual settings of sentinels (30 s until a primary counts
-/// as down) and clusters (15 s).
-pub const FAILOVER_MAX: Duration = Duration::from_secs(40);
 
 pub struct Target {
     pub settings: Settings,

@@ -18,3 +18,5 @@ mod races;
 mod refusals;
 #[cfg(test)]
 mod setup;
+#[cfg(test)]
+mod standby;

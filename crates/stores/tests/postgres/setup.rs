@@ -3,12 +3,14 @@
 #[path = "../support/mod.rs"]
 pub mod support;
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use sessile_core::{Clock, Sessions};
-use sessile_fixtures::{PrivateDir, Proxy, Server, ServerOptions};
+use sessile_fixtures::{PrivateDir, Proxy, Server, ServerKind, ServerOptions};
 use sessile_stores::Context;
 
 pub use self::support::patience::until;
@@ -33,6 +35,27 @@ impl Private {
         let kept = PrivateDir::on_disk().unwrap();
         let server = server::start("postgres", &kept, &options)?;
         Some(Private { server, _kept: kept })
+    }
+
+    /// A hot standby, which gets all that the primary does.
+    pub fn start_standby(&self, options: &ServerOptions) -> Private {
+        thread_local! {
+            static PRIMARY: RefCell<PathBuf> = RefCell::default();
+        }
+        let copy = |server: &Path, home: &Path| -> Vec<OsString> {
+            // The program may be a link; the others are next to its target.
+            let program = server.canonicalize().unwrap().with_file_name("pg_basebackup");
+            let primary =
+                PRIMARY.with_borrow(|dir| format!("host={} user=postgres", dir.display()));
+            let words = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--pgdata"];
+            let line = [program.into_os_string(), "--dbname".into(), primary.into()].into_iter();
+            line.chain(words.map(OsString::from)).chain([home.join("data").into()]).collect()
+        };
+        PRIMARY.set(self.dir());
+        let kind = ServerKind { prepare: Some(copy), ..*ServerKind::by_name("postgres").unwrap() };
+        let kept = PrivateDir::on_disk().unwrap();
+        let server = Server::start(&kind, kept.path(), options).unwrap();
+        Private { server, _kept: kept }
     }
 
     pub fn url(&self) -> String {

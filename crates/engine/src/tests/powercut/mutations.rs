@@ -20,10 +20,9 @@ fn first_seed(mutation: Mutation) -> u64 {
     use Mutation::*;
     match mutation {
         CheckUnseen | BinUnsynced | JoinsSyncUnderWay => 4,
-        ChecksumUnseen | TornCounts => 5,
+        ChecksumUnseen | TornCounts | FirstTouchWins => 5,
         SealsUnsynced => 6,
         NeverDue | TrustsStarter => 7,
-        FirstTouchWins => 13,
         SwapsBeforeSync | TombstoneAfterSwap => 23,
         FailedSyncCounts | WritesNothingAgain => 27,
         ForgetsRefused => 29,

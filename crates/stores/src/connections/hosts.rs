@@ -1,0 +1,124 @@
+//! The servers that a URL names, of which one at a time takes changes: a primary and its standbys.
+//!
+//! Invariant: connections lead to the server that took changes last, for as long as it does; then
+//! to the first after it, in the order of the URL, that does.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::breaker;
+use super::pool::{AttemptFailure, FAILOVER_MAX};
+
+pub struct Hosts<T> {
+    all: Vec<T>,
+    last: AtomicUsize,
+}
+
+impl<T> Hosts<T> {
+    pub fn new(all: Vec<T>) -> Hosts<T> {
+        Hosts { all, last: AtomicUsize::new(0) }
+    }
+
+    /// For how long another server may take over, if there is another.
+    pub fn failover(&self) -> Option<Duration> {
+        (self.all.len() > 1).then_some(FAILOVER_MAX)
+    }
+
+    /// Tries one after the other; `open` fails with a demotion on a server that takes no changes.
+    ///
+    /// # Errors
+    ///
+    /// The failure of a server that is out of order, before one of a standby: that server is
+    /// probably the primary. `None`: there is no server.
+    pub fn connect<C, F: AttemptFailure>(
+        &self,
+        deadline: Instant,
+        mut open: impl FnMut(&T, Instant) -> Result<C, F>,
+    ) -> Result<C, Option<F>> {
+        // Relaxed: a hint, which each connection checks.
+        let first = self.last.load(Ordering::Relaxed);
+        let turns = self.all.iter().enumerate().cycle().skip(first).take(self.all.len());
+        let (mut outages, mut failure) = (Vec::new(), None::<F>);
+        for ((number, host), left) in turns.zip((1..=self.all.len() as u32).rev()) {
+            // A silent server leaves time for the others.
+            let now = Instant::now();
+            let end = now + deadline.saturating_duration_since(now) / left;
+            match open(host, end) {
+                Ok(connection) => {
+                    self.last.store(number, Ordering::Relaxed);
+                    return Ok(connection);
+                }
+                Err(next) => {
+                    outages.push(breaker::outage());
+                    if failure.as_ref().is_none_or(F::is_demotion) {
+                        failure = Some(next);
+                    }
+                }
+            }
+        }
+        breaker::set_outage_of_all(outages);
+        Err(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    enum Failure {
+        Dead,
+        Standby,
+    }
+
+    impl AttemptFailure for Failure {
+        fn is_transient(&self) -> bool {
+            *self == Failure::Dead
+        }
+
+        fn breaks_connection(&self) -> bool {
+            true
+        }
+
+        fn is_demotion(&self) -> bool {
+            *self == Failure::Standby
+        }
+    }
+
+    fn deadline() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    #[test]
+    fn the_server_that_took_changes_last_is_asked_first() {
+        let hosts = Hosts::new(vec!['a', 'b', 'c']);
+        let mut asked = Vec::new();
+        let mut connect = |primary: Option<char>| {
+            asked.clear();
+            let done = hosts.connect(deadline(), |host, _| {
+                asked.push(*host);
+                if Some(*host) == primary { Ok(*host) } else { Err(Failure::Standby) }
+            });
+            (done, asked.iter().collect::<String>())
+        };
+        assert_eq!(connect(Some('b')), (Ok('b'), "ab".to_owned()));
+        assert_eq!(connect(Some('b')), (Ok('b'), "b".to_owned()));
+        assert_eq!(connect(Some('a')), (Ok('a'), "bca".to_owned()));
+        assert_eq!(connect(None), (Err(Some(Failure::Standby)), "abc".to_owned()));
+    }
+
+    #[test]
+    fn a_dead_server_is_told_before_a_standby_and_leaves_time_for_it() {
+        let hosts = Hosts::new(vec!['a', 'b']);
+        for dead in ['a', 'b'] {
+            let told = hosts.connect(deadline(), |host, end| {
+                let left = end.saturating_duration_since(Instant::now());
+                assert!(*host == 'b' || left < Duration::from_secs(6), "{left:?}");
+                Err::<(), _>(if *host == dead { Failure::Dead } else { Failure::Standby })
+            });
+            assert_eq!(told, Err(Some(Failure::Dead)), "{dead}");
+        }
+        assert_eq!(Hosts::<char>::new(vec!['a']).failover(), None);
+        assert!(hosts.failover().is_some());
+    }
+}
