@@ -4,8 +4,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ask_server;
 pub mod copy;
 mod encryption;
+mod facts;
 pub mod feature_table;
 mod hashed_ids;
 pub mod layouts;

@@ -20,6 +20,7 @@ mod commit;
 pub mod connection;
 mod data;
 mod destroy;
+pub mod facts;
 pub mod failure;
 mod lock;
 pub mod options;

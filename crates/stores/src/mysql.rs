@@ -23,6 +23,7 @@ mod commit;
 mod connection;
 mod create;
 mod destroy;
+pub mod facts;
 pub mod failure;
 mod lock;
 mod login;

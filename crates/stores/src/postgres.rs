@@ -17,6 +17,7 @@ mod begin;
 mod commit;
 pub mod connection;
 mod destroy;
+pub mod facts;
 pub mod failure;
 mod lock;
 mod login;

@@ -16,6 +16,7 @@ mod bounded;
 mod cluster;
 mod commit;
 pub mod connection;
+pub mod facts;
 pub mod failure;
 mod fences;
 mod list;
