@@ -35,6 +35,7 @@ pub fn ask(url: &StoreUrl) -> Result<ServerFacts> {
     }
     facts.put("behind_proxy", if connection.facts.behind_proxy { "yes" } else { "no" });
     let table = options.table.as_str();
+    facts.put("table", table);
     let indexes = connection.run(&Message::of(INDEXES, &[Value::Word(table)]))?.rows();
     let indexes: Vec<String> = indexes.iter().map(|row| word(row, 0)).collect();
     if !indexes.is_empty() {

@@ -42,6 +42,7 @@ pub fn ask(url: &StoreUrl) -> Result<ServerFacts> {
         }
     }
     let table = &options.table; // a word, as the options demand
+    facts.put("table", table);
     let found = format!("SELECT count(*) FROM pg_class WHERE relname = '{table}'");
     if cell(&mut connection, &found)?.is_some_and(|count| count != "0") {
         let index = format!("SELECT count(*) FROM pg_class WHERE relname = '{table}_due'");

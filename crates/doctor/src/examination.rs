@@ -1,0 +1,126 @@
+//! The order of an examination: from the host over the place and the server to the store and PHP.
+
+use std::path::PathBuf;
+
+use sessile_core::{Clock, Durability, Operation, Result};
+use sessile_stores::StoreUrl;
+use sessile_stores::ask_server::{ServerFacts, ask};
+use sessile_stores::registry::{StoreEntry, entry_for};
+
+use crate::finding::{Finding, Severity};
+use crate::php_settings::PhpSource;
+use crate::{clock, host, memcached, mysql, php, place, postgres, redis, store, tier};
+
+/// What is examined, and what the site needs.
+#[derive(Clone, Debug)]
+pub struct Examination {
+    /// The URL of the store.
+    pub url: String,
+    /// The failures that commits must survive; `None`: not asked.
+    pub keep: Option<Durability>,
+    /// The user of the workers; `None`: not known.
+    pub user: Option<String>,
+    /// The number of workers; `None`: not known.
+    pub workers: Option<u64>,
+    /// Where PHP's settings come from.
+    pub php: PhpSource,
+    /// The directory below which `/etc` and `/proc` are read.
+    pub root: PathBuf,
+    /// The clock of this host.
+    pub clock: Clock,
+}
+
+impl Examination {
+    /// Examines a store on this host, without demands.
+    pub fn new(url: impl Into<String>) -> Examination {
+        Examination {
+            url: url.into(),
+            keep: None,
+            user: None,
+            workers: None,
+            php: PhpSource::IfItUsesSessile,
+            root: PathBuf::from("/"),
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// The result of an examination.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The URL without a password.
+    pub label: String,
+    /// What is wrong, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The worst severity; `None`: sound.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).max()
+    }
+}
+
+/// What the rules of one store look at.
+pub(crate) struct Subject<'a> {
+    pub examination: &'a Examination,
+    pub url: &'a StoreUrl,
+    pub entry: &'static StoreEntry,
+    /// Of each server; empty without one.
+    pub facts: &'a [ServerFacts],
+}
+
+/// The options that name the stores of a store that is made of others.
+const INNER: [&str; 4] = ["home", "large", "from", "to"];
+
+/// Examines a store, and the stores of which it is made.
+///
+/// # Errors
+///
+/// `InvalidUrl`. A store that cannot be reached or opened is a finding.
+pub fn examine(examination: &Examination) -> Result<Report> {
+    let label = StoreUrl::redact(&examination.url);
+    let invalid = |error: sessile_core::Error| error.during(Operation::Open, &label, None);
+    let url = StoreUrl::parse(&examination.url)?;
+    let entry = entry_for(&url).map_err(invalid)?;
+    let mut findings = Vec::new();
+    if entry.decorates {
+        for inner in INNER.iter().filter_map(|name| url.text(name)) {
+            let inner = Examination { url: inner.to_owned(), ..examination.clone() };
+            findings.extend(examine(&inner)?.findings);
+        }
+        findings.dedup();
+    } else {
+        host::check(examination, &mut findings);
+        let facts = match ask(&examination.url) {
+            Ok(facts) => facts,
+            Err(error) => {
+                findings.push(store::unreachable(&error));
+                Vec::new()
+            }
+        };
+        let subject = Subject { examination, url: &url, entry, facts: &facts };
+        examine_one(&subject, &mut findings)?;
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    Ok(Report { label, findings })
+}
+
+fn examine_one(subject: &Subject<'_>, findings: &mut Vec<Finding>) -> Result<()> {
+    let place = place::check(subject, findings)?;
+    for facts in subject.facts {
+        match subject.entry.name {
+            "redis" => redis::check(subject, facts, findings),
+            "mysql" => mysql::check(subject, facts, findings),
+            "postgres" => postgres::check(subject, facts, findings),
+            _ => memcached::check(subject, facts, findings),
+        }
+        clock::check(subject, facts, findings);
+    }
+    tier::check(subject, place.as_ref(), findings);
+    if findings.iter().all(|finding| finding.code != store::UNREACHABLE) {
+        store::check(subject, place.as_ref(), findings);
+    }
+    php::check(subject, findings);
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! This host: /proc, and the limits of a process.
+
+use std::fs::read_to_string;
+
+use crate::examination::Examination;
+use crate::finding::Finding;
+
+/// A worker has a few descriptors for each store and many for the site.
+const OPEN_FILES_MIN: u64 = 1_024;
+
+pub fn check(examination: &Examination, findings: &mut Vec<Finding>) {
+    let proc = examination.root.join("proc");
+    if !proc.join("self/stat").exists() {
+        findings.push(Finding::warning(
+            "no-proc",
+            format!("{} is not mounted", proc.display()),
+            "messages about a lock cannot name its holder, and limits cannot be read",
+            "mount /proc in the container or jail of the workers",
+        ));
+        return;
+    }
+    let limits = read_to_string(proc.join("self/limits")).unwrap_or_default();
+    if let Some(open) = open_files(&limits)
+        && open < OPEN_FILES_MIN
+    {
+        findings.push(Finding::warning(
+            "few-open-files",
+            format!("a process may open {open} files"),
+            "a request for which no file can be opened fails, sessions included",
+            "raise LimitNOFILE= of the unit, rlimit_files of php-fpm or ulimit -n to 1024 or more",
+        ));
+    }
+}
+
+/// The soft limit: `Max open files  1024  524288  files`.
+fn open_files(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

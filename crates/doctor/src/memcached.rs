@@ -1,0 +1,56 @@
+//! The settings of a memcached server against what sessions need.
+
+use sessile_stores::ask_server::ServerFacts;
+
+use crate::examination::Subject;
+use crate::finding::Finding;
+
+const MEMORY_PERCENT_MAX: u64 = 80;
+
+pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Finding>) {
+    let name = facts.text("name").unwrap_or_default();
+    if facts.text("setting cas_enabled") == Some("no") {
+        findings.push(Finding::critical(
+            "without-cas",
+            format!("{name} runs without CAS (-C)"),
+            "nothing prevents lost updates, and the store refuses to open",
+            "start it without -C",
+        ));
+    }
+    let wanted = subject.url.number("payload_bytes_max", 0, 0..=u64::MAX).unwrap_or(0);
+    if let Some(most) = facts.number("setting item_size_max").filter(|most| *most < wanted) {
+        findings.push(Finding::critical(
+            "item-size-small",
+            format!("{name} takes items of {most} bytes (-I), the URL allows {wanted}"),
+            "a larger session is refused at its save",
+            "start it with a larger -I, or lower payload_bytes_max, or use route:",
+        ));
+    }
+    if facts.number("evictions").is_some_and(|evicted| evicted > 0) {
+        findings.push(Finding::critical(
+            "memcached-evicts",
+            format!("{name} has evicted {} items", facts.text("evictions").unwrap_or_default()),
+            "live sessions were dropped for new ones: visitors were logged out",
+            "start it with a larger -m, or keep caches on another server",
+        ));
+    } else if let (Some(used), Some(most)) =
+        (facts.number("bytes"), facts.number("limit_maxbytes").filter(|most| *most > 0))
+        && used * 100 / most >= MEMORY_PERCENT_MAX
+    {
+        findings.push(Finding::warning(
+            "memcached-nearly-full",
+            format!("{name} uses {} MiB of {} MiB (-m)", used >> 20, most >> 20),
+            "a full server drops live sessions for new ones",
+            "start it with a larger -m",
+        ));
+    }
+    let workers = subject.examination.workers.unwrap_or(0);
+    if let Some(most) = facts.number("setting maxconns").filter(|most| *most < workers) {
+        findings.push(Finding::warning(
+            "few-connections",
+            format!("{name} takes {most} connections (-c), and there are {workers} workers"),
+            "a worker that gets no connection has no session",
+            format!("start it with -c {} or more", workers + 32),
+        ));
+    }
+}

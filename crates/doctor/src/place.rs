@@ -1,0 +1,206 @@
+//! The directory or file of a store: its file system, its room, who may read and write there, and
+//! who may remove it.
+
+mod cleaners;
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
+use nix::sys::statvfs::{FsFlags, Statvfs, statvfs};
+use nix::unistd::{Uid, User, geteuid};
+use sessile_core::Result;
+
+use crate::examination::Subject;
+use crate::finding::Finding;
+
+/// The stores that have a path on this host.
+const WITH_PATH: [&str; 3] = ["sessile", "files", "sqlite"];
+/// What containers get by default, too little for a busy site.
+const SHARED_MEMORY_SMALL: u64 = 64 << 20;
+const FREE_PERCENT_MIN: u64 = 5;
+/// Names looked at for a foreign owner.
+const NAMES_MAX: usize = 1_000;
+const NETWORK: [(u32, &str); 7] = [
+    (0x6969, "NFS"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB"),
+    (0x517b, "SMB"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "Ceph"),
+    (0x5346_414f, "AFS"),
+];
+
+/// Where a store is.
+pub struct Place {
+    pub path: PathBuf,
+    pub status: Metadata,
+    /// Nothing on it survives a reboot.
+    pub in_memory: bool,
+}
+
+impl Place {
+    /// The owner, if this process is root, the owner is not, and the store would refuse that.
+    pub fn foreign_to_root(&self, subject: &Subject<'_>) -> Option<String> {
+        let owner = self.status.uid();
+        let refused = geteuid().is_root() && owner != 0 && subject.url.text("php").is_none();
+        refused.then(|| name_of(owner))
+    }
+}
+
+/// `None` for a store without a path, or one that does not exist yet.
+pub fn check(subject: &Subject<'_>, findings: &mut Vec<Finding>) -> Result<Option<Place>> {
+    if !WITH_PATH.contains(&subject.entry.name) {
+        return Ok(None);
+    }
+    let path = subject.url.path()?;
+    let Ok(status) = std::fs::metadata(&path) else { return Ok(None) };
+    let magic = statfs(&path).ok().map(|it| it.filesystem_type());
+    let in_memory = magic == Some(TMPFS_MAGIC);
+    let place = Place { path, status, in_memory };
+    if let Some(magic) = magic {
+        check_file_system(&place, magic.0 as u64 & 0xffff_ffff, findings);
+        if magic == OVERLAYFS_SUPER_MAGIC {
+            findings.push(Finding::warning(
+                "container-layer",
+                format!("{} is in the layer of a container", place.path.display()),
+                "all sessions are gone when the container is replaced",
+                "mount a volume there",
+            ));
+        }
+    }
+    if let Ok(room) = statvfs(&place.path) {
+        check_room(subject, &place, &room, findings);
+    }
+    check_modes(subject, &place, findings);
+    check_owners(subject, &place, findings);
+    cleaners::check(subject, &place, findings);
+    Ok(Some(place))
+}
+
+fn check_file_system(place: &Place, magic: u64, findings: &mut Vec<Finding>) {
+    if let Some((_, name)) = NETWORK.iter().find(|(known, _)| u64::from(*known) == magic) {
+        findings.push(Finding::critical(
+            "network-file-system",
+            format!("{} is on {name}", place.path.display()),
+            "locks and events do not reach other hosts, so sessions are overwritten",
+            "use a local file system, or a store with a server",
+        ));
+    }
+}
+
+fn check_room(subject: &Subject<'_>, place: &Place, room: &Statvfs, findings: &mut Vec<Finding>) {
+    let path = place.path.display();
+    if room.flags().contains(FsFlags::ST_RDONLY) {
+        findings.push(Finding::critical(
+            "read-only",
+            format!("the file system of {path} is mounted read-only"),
+            "no session can be saved",
+            "look into the kernel's log for an error of the disk, then mount it read-write",
+        ));
+    }
+    let (total, free) =
+        (room.blocks() * room.fragment_size(), room.blocks_available() * room.fragment_size());
+    if place.in_memory && subject.entry.name == "sessile" && total <= SHARED_MEMORY_SMALL {
+        findings.push(Finding::warning(
+            "shared-memory-small",
+            format!("{path} has {} MiB of memory in all", total >> 20),
+            "a full store refuses new sessions",
+            "give the container --shm-size=1g, or mount the tmpfs with size=25%",
+        ));
+    } else if total > 0 && free * 100 / total < FREE_PERCENT_MIN {
+        findings.push(Finding::critical(
+            "nearly-full",
+            format!("{path} has {} MiB left of {} MiB", free >> 20, total >> 20),
+            "a full store refuses new sessions, and changes of old ones",
+            "free room, remove expired sessions (sessile gc), or give it a larger file system",
+        ));
+    }
+    let (inodes, inodes_free) = (room.files(), room.files_available());
+    if subject.entry.name == "files" && inodes > 0 && inodes_free * 100 / inodes < FREE_PERCENT_MIN
+    {
+        findings.push(Finding::critical(
+            "few-inodes",
+            format!("{path} has {inodes_free} inodes left of {inodes}"),
+            "each session is a file, and a file system without inodes refuses new ones",
+            "remove expired sessions (sessile gc), or use another store or file system",
+        ));
+    }
+    let wanted = subject.url.number("size_bytes_max", 0, 0..=u64::MAX).unwrap_or(0);
+    if wanted > total {
+        findings.push(Finding::warning(
+            "size-over-file-system",
+            format!("size_bytes_max is {} MiB, and {path} has {} MiB", wanted >> 20, total >> 20),
+            "the file system is full before the limit is reached, for other programs as well",
+            "lower size_bytes_max to three quarters of the file system, or enlarge that",
+        ));
+    }
+}
+
+fn check_modes(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) {
+    let (mode, path) = (place.status.mode() & 0o7777, place.path.display());
+    // Everybody makes his own files in PHP's directory, and nobody lists it.
+    let shared_with_php = subject.url.text("php").is_some_and(|word| word != "0");
+    let (write, read) = if shared_with_php { (0, 0o004) } else { (0o022, 0o055) };
+    if mode & write != 0 {
+        findings.push(Finding::critical(
+            "writable-by-others",
+            format!("{path} has mode {mode:o}"),
+            "another user can put sessions there and be anybody",
+            format!("look what is in it, then chmod go-w {path}"),
+        ));
+    } else if mode & read != 0 {
+        findings.push(Finding::warning(
+            "readable-by-others",
+            format!("{path} has mode {mode:o}"),
+            "another user sees how many visitors there are, and what a file with a wrong mode has",
+            format!("chmod go-rx {path}"),
+        ));
+    }
+}
+
+fn check_owners(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) {
+    let (owner, path) = (place.status.uid(), place.path.display());
+    if let Some(name) = &subject.examination.user {
+        match User::from_name(name).ok().flatten() {
+            None => findings.push(Finding::critical(
+                "unknown-user",
+                format!("there is no user {name} on this host"),
+                "the workers cannot run as a user that does not exist",
+                "correct --user",
+            )),
+            Some(user) if user.uid.as_raw() != owner => findings.push(Finding::critical(
+                "other-user",
+                format!("{path} belongs to {}, and the workers run as {name}", name_of(owner)),
+                "the workers cannot open the store, or root opens one that others may change",
+                format!("chown -R {name} {path}, with the workers stopped"),
+            )),
+            Some(_) => {}
+        }
+    }
+    if subject.url.text("php").is_some() || !place.status.is_dir() {
+        return;
+    }
+    if let Some(foreign) = foreign_owner(&place.path, owner) {
+        let (owner, foreign) = (name_of(owner), name_of(foreign));
+        findings.push(Finding::critical(
+            "mixed-owners",
+            format!("{path} belongs to {owner}, and a file in it to {foreign}"),
+            "a verb of sessile ran as another user, and the workers cannot open what it made",
+            format!("chown -R {owner} {path}, and run sessile as that user"),
+        ));
+    }
+}
+
+/// The owner of a file in the directory, if it is another one.
+fn foreign_owner(directory: &Path, owner: u32) -> Option<u32> {
+    let names = std::fs::read_dir(directory).ok()?.take(NAMES_MAX).flatten();
+    let mut owners = names.filter_map(|name| name.metadata().ok()).map(|status| status.uid());
+    owners.find(|uid| *uid != owner)
+}
+
+fn name_of(uid: u32) -> String {
+    let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    user.map_or_else(|| format!("user id {uid}"), |user| user.name)
+}

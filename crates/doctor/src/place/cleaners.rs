@@ -1,0 +1,66 @@
+//! What removes files behind the back of a store: log-outs of its user, and cleaners of temporary
+//! directories.
+
+use std::fs::{read_dir, read_to_string};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::Place;
+use crate::examination::Subject;
+use crate::finding::Finding;
+
+/// The first id of an ordinary user; logind cleans nothing of users below it.
+const UID_MIN: u32 = 1_000;
+/// `nobody` is no ordinary user.
+const UID_MAX: u32 = 60_000;
+const LOGIND: &str = "etc/systemd/logind.conf";
+
+pub fn check(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) {
+    let root = &subject.examination.root;
+    let owner = place.status.uid();
+    let is_ordinary = (UID_MIN..=UID_MAX).contains(&owner);
+    if place.path.starts_with("/dev/shm") && is_ordinary && removes_ipc(root) {
+        findings.push(Finding::critical(
+            "removed-at-logout",
+            format!("{} belongs to user id {owner}, an ordinary user", place.path.display()),
+            "systemd-logind removes all files of a user in /dev/shm when the last login of the \
+             user ends (RemoveIPC=yes)",
+            format!(
+                "set RemoveIPC=no in /{LOGIND}, or run the workers as a system user (adduser \
+                 --system)"
+            ),
+        ));
+    }
+    for (directory, age) in [("/tmp", "10 days"), ("/var/tmp", "30 days")] {
+        if place.path.starts_with(directory) {
+            findings.push(Finding::warning(
+                "temporary-directory",
+                format!("{} is in {directory}", place.path.display()),
+                format!(
+                    "systemd-tmpfiles removes there what was not used for {age}, locks and \
+                     sessions included, and a reboot may empty it"
+                ),
+                "use a directory such as /var/lib/sessile",
+            ));
+        }
+    }
+}
+
+/// Whether logind is there and removes. Its default is yes.
+fn removes_ipc(root: &Path) -> bool {
+    let main = root.join(LOGIND);
+    let mut files = vec![main.clone()];
+    for folder in ["usr/lib/systemd", "etc/systemd", "run/systemd"] {
+        let found = read_dir(root.join(folder).join("logind.conf.d")).into_iter().flatten();
+        let mut found: Vec<PathBuf> = found.flatten().map(|name| name.path()).collect();
+        found.sort();
+        files.extend(found);
+    }
+    let words = files.iter().filter_map(|file| read_to_string(file).ok()).flat_map(|text| {
+        let value = |line: &str| line.trim().strip_prefix("RemoveIPC=").map(str::to_owned);
+        text.lines().filter_map(value).collect::<Vec<_>>()
+    });
+    let last = words.last();
+    let is_no = |word: &str| matches!(word.trim(), "no" | "false" | "0" | "off");
+    main.exists() && !last.is_some_and(|word| is_no(&word))
+}

@@ -1,0 +1,77 @@
+//! The store itself: whether it can be reached and opened, and what has expired in it.
+
+use sessile_core::{Capabilities, Error, ErrorKind, Expiry};
+use sessile_stores::{Context, registry};
+
+use crate::examination::Subject;
+use crate::finding::Finding;
+use crate::place::Place;
+
+/// The code of a server that cannot be asked.
+pub const UNREACHABLE: &str = "unreachable";
+/// Fewer expired records than this take no notable room.
+const EXPIRED_MIN: u64 = 1_000;
+
+pub fn unreachable(error: &Error) -> Finding {
+    let code = match error.kind() {
+        ErrorKind::Unreachable | ErrorKind::Denied => UNREACHABLE,
+        _ => "server-refuses",
+    };
+    Finding::critical(
+        code,
+        format!("{error:#}"),
+        "no session can be read or saved",
+        "the message says what to do",
+    )
+}
+
+pub fn check(subject: &Subject<'_>, place: Option<&Place>, findings: &mut Vec<Finding>) {
+    let examination = subject.examination;
+    if let Some(owner) = place.and_then(|place| place.foreign_to_root(subject)) {
+        findings.push(Finding::warning(
+            "not-opened",
+            format!("the store belongs to {owner}, and this examination runs as root"),
+            "files that root makes could not be opened by the workers, so nothing was opened",
+            format!("run it as {owner}: setpriv --reuid={owner} or sudo -u {owner}"),
+        ));
+        return;
+    }
+    let context = Context { clock: examination.clock.clone() };
+    let opened = registry::check_exists(&examination.url)
+        .and_then(|()| sessile_stores::open(&examination.url, &context));
+    let sessions = match opened {
+        Ok(sessions) => sessions,
+        Err(error) => {
+            // Said in better words by a rule that knows the cause.
+            if findings.iter().any(|finding| EXPLAIN_REFUSAL.contains(&finding.code)) {
+                return;
+            }
+            findings.push(Finding::critical(
+                "cannot-open",
+                format!("{error:#}"),
+                "no session can be read or saved",
+                "the message says what to do; a store that was never used is made by the \
+                 first request",
+            ));
+            return;
+        }
+    };
+    let Ok(stat) = sessions.stat() else { return };
+    let Capabilities { expiry, .. } = sessions.capabilities();
+    if expiry == Expiry::Sweep && stat.expired >= EXPIRED_MIN && stat.expired > stat.sessions {
+        findings.push(Finding::warning(
+            "no-collector",
+            format!("{} sessions have expired, and {} live", stat.expired, stat.sessions),
+            "nobody removes expired sessions, which take space and slow each look at the store",
+            "run sessile gc from a timer (docs/operations.md, \"Remove: gc\")",
+        ));
+    }
+}
+
+const EXPLAIN_REFUSAL: [&str; 5] = [
+    "writable-by-others",
+    "network-file-system",
+    "transactions-pooled",
+    "without-cas",
+    "server-refuses",
+];

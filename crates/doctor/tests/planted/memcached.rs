@@ -1,0 +1,41 @@
+//! Faults of a memcached server.
+
+use sessile_core::{Durability, Key, Ttl};
+use sessile_doctor::Examination;
+use sessile_fixtures::with_option;
+
+use crate::started::{codes, filled, server};
+
+#[test]
+fn a_memcached_whose_items_are_smaller_than_sessions_is_found() {
+    let Some(instance) = server("memcached", &["-I", "600k"]) else { return };
+    let url = with_option(instance.url(), "payload_bytes_max", "1000000");
+    assert_eq!(codes(&Examination::new(url)), ["item-size-small"]);
+}
+
+#[test]
+fn a_memcached_that_drops_sessions_is_found() {
+    let Some(instance) = server("memcached", &["-m", "2", "-I", "512k"]) else { return };
+    let store = filled(instance.url());
+    let hour = Ttl::sliding(std::time::Duration::from_secs(3_600)).unwrap();
+    for number in 0..64 {
+        let key = Key::session(&format!("secret-large{number}")).unwrap();
+        let _ = store.create(&key, &[b'x'; 200_000], hour);
+    }
+    let found = codes(&Examination::new(instance.url()));
+    assert!(found == ["memcached-evicts"] || found == ["memcached-nearly-full"], "{found:?}");
+}
+
+#[test]
+fn a_memcached_without_cas_is_found() {
+    let Some(instance) = server("memcached", &["-C"]) else { return };
+    assert_eq!(codes(&Examination::new(instance.url())), ["without-cas"]);
+}
+
+#[test]
+fn a_memcached_for_sessions_that_must_stay_is_found() {
+    let Some(instance) = server("memcached", &[]) else { return };
+    let keep = Some(Durability::Second);
+    let examination = Examination { keep, ..Examination::new(instance.url()) };
+    assert_eq!(codes(&examination), ["weaker-tier"]);
+}
