@@ -27,6 +27,7 @@ const STORES: (&str, &[&str]) = (
         "encryption",
         "server_kind",
         "facts",
+        "tallies",
         "registry",
         "open_stores",
         "file_system",

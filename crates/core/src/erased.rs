@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Details, Filter, Found, Key, Page, Result, Stat, Store, Swept,
-    Ttl, Verified,
+    Budget, Capabilities, Cursor, Details, Filter, Found, HeldLock, Key, Page, Result, Stat, Store,
+    Swept, Totals, Ttl, Verified,
 };
 
 /// A store of any type.
@@ -23,6 +23,9 @@ pub(crate) trait AnyStore: Send + Sync {
     fn stat(&self) -> Result<Stat>;
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page>;
     fn details(&self) -> Result<Details>;
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>>;
+    fn totals(&self) -> Option<Totals>;
+    fn count_failed_save(&self);
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified>;
     fn sync(&self) -> Result<()>;
 }
@@ -93,6 +96,18 @@ impl<S: Store> AnyStore for Erased<S> {
 
     fn details(&self) -> Result<Details> {
         self.0.details()
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        self.0.locks(most)
+    }
+
+    fn totals(&self) -> Option<Totals> {
+        self.0.totals()
+    }
+
+    fn count_failed_save(&self) {
+        self.0.count_failed_save();
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {

@@ -3,6 +3,8 @@
 //! [`crate::Stat`] is the same for every store; details differ. Nothing here may contain an id or a
 //! payload: it goes to terminals, JSON and monitoring.
 
+use crate::{Holder, Key};
+
 /// One fact about an opened store, for its operator.
 ///
 /// Its name has words of `a-z`, `0-9` and `_`, is stable for scripts, and does not repeat the unit.
@@ -32,6 +34,17 @@ impl Detail {
             Detail::Text(_) => "text",
         }
     }
+}
+
+/// A lock that is held, or was at the moment of the look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldLock {
+    /// The key as listings show it; `None` where the store knows only the lock.
+    pub key: Option<Key>,
+    /// The holder, as far as the store knows it.
+    pub holder: Holder,
+    /// Whether others wait; `None` if the store does not know.
+    pub has_waiters: Option<bool>,
 }
 
 /// The result of `verify`.

@@ -22,6 +22,7 @@ mod record;
 mod sessions;
 pub mod store;
 mod stored;
+mod tally;
 mod ttl;
 
 pub use aliases::{destroy_aliases, follow_aliases, read_aliases};
@@ -31,7 +32,7 @@ pub use capability::{
 pub use clock::{Clock, Timestamp};
 pub use counters::Counter;
 pub use error::{Error, ErrorKind, Holder, Operation, Result};
-pub use inspection::{Detail, Details, Verified};
+pub use inspection::{Detail, Details, HeldLock, Verified};
 pub use key::{Bin, Key};
 pub use limits::Limits;
 pub use listing::{Budget, Cursor, Filter, Listed, Page, Stat, Swept};
@@ -39,4 +40,5 @@ pub use record::{Absence, Found, Head, Record};
 pub use sessions::{Begun, Lease, Sessions};
 pub use store::Store;
 pub use stored::Stored;
+pub use tally::{Tally, Totals};
 pub use ttl::Ttl;

@@ -7,13 +7,14 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
 use crate::erased::{AnyHeld, AnyStore, Erased};
 use crate::{
-    Absence, Budget, Capabilities, Counter, Cursor, Details, Error, ErrorKind, Filter, Found, Key,
-    Limits, Operation, Page, Record, Result, Stat, Store, Swept, Ttl, Verified,
+    Absence, Budget, Capabilities, Counter, Cursor, Details, Error, ErrorKind, Filter, Found,
+    HeldLock, Key, Limits, Operation, Page, Record, Result, Stat, Store, Swept, Tally, Totals, Ttl,
+    Verified,
 };
 
 /// An opened store. Clones share it; threads and forked children may use it.
@@ -26,6 +27,7 @@ struct Opened {
     limits: Limits,
     counters: Counters,
     stored_key: Option<fn(&Key) -> Key>,
+    tally: Option<Box<dyn Tally>>,
 }
 
 /// The right to change one session until it is committed or released.
@@ -35,6 +37,9 @@ pub struct Lease {
     key: Key,
     sessions: Sessions,
 }
+
+/// The store's part of a granted `begin`.
+type GrantedByStore = (Box<dyn AnyHeld>, u64, Found);
 
 /// A granted `begin`.
 #[derive(Debug)]
@@ -62,6 +67,7 @@ impl Sessions {
             store: Box::new(Erased(Arc::new(store))),
             counters: Counters::default(),
             stored_key: None,
+            tally: None,
         }))
     }
 
@@ -77,6 +83,20 @@ impl Sessions {
         };
         Arc::get_mut(&mut self.0).ok_or_else(shared)?.stored_key = Some(stored_key);
         Ok(self)
+    }
+
+    /// Counts into shared memory. Does nothing for a store that is shared already.
+    #[must_use]
+    pub fn counting_into(mut self, tally: Box<dyn Tally>) -> Sessions {
+        if let Some(opened) = Arc::get_mut(&mut self.0) {
+            opened.tally = Some(tally);
+        }
+        self
+    }
+
+    /// What all processes of this store have counted; `None` if nobody counts for all.
+    pub fn totals(&self) -> Option<Totals> {
+        self.0.tally.as_ref().map(|tally| tally.totals()).or_else(|| self.0.store.totals())
     }
 
     /// The redacted URL of the store.
@@ -108,12 +128,35 @@ impl Sessions {
     #[inline(always)] // what it returns is large; without this it would be copied once more
     pub fn begin(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let wait_max = wait_max.min(Limits::WAIT_MAX);
-        let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
+        let begun = self.begin_in_store(key, wait_max);
         self.granted(key, begun)
     }
 
     #[inline(always)] // as `begin`
-    fn granted(&self, key: &Key, begun: Result<(Box<dyn AnyHeld>, u64, Found)>) -> Result<Begun> {
+    fn begin_in_store(&self, key: &Key, wait_max: Duration) -> Result<GrantedByStore> {
+        match &self.0.tally {
+            None => self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max)),
+            Some(tally) => self.begin_counted(tally.as_ref(), key, wait_max),
+        }
+    }
+
+    /// A store without shared counters of its own costs far more than a clock.
+    #[inline(never)]
+    fn begin_counted(
+        &self,
+        tally: &dyn Tally,
+        key: &Key,
+        wait_max: Duration,
+    ) -> Result<GrantedByStore> {
+        let start = Instant::now();
+        let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
+        let hit = begun.as_ref().is_ok_and(|(.., found)| found.record.is_some());
+        tally.count_begin(hit, start.elapsed());
+        begun
+    }
+
+    #[inline(always)] // as `begin`
+    fn granted(&self, key: &Key, begun: Result<GrantedByStore>) -> Result<Begun> {
         let (held, fence, found) =
             begun.map_err(|error| self.failed(error, Operation::Begin, Some(key)))?;
         self.count_spent_id(found.absence, key);
@@ -130,9 +173,7 @@ impl Sessions {
     /// [`Sessions::begin`] without a wait. A lock that is not free is an answer here, so that
     /// `LockTimeout` is not counted.
     pub fn begin_at_once(&self, key: &Key) -> Result<Begun> {
-        let stored = self.stored(key);
-        let begun = stored.and_then(|stored| self.0.store.begin(&stored, Duration::ZERO));
-        match begun {
+        match self.begin_in_store(key, Duration::ZERO) {
             Err(error) if matches!(error.kind(), ErrorKind::LockTimeout { .. }) => {
                 Err(error.during(Operation::Begin, &self.0.label, Some(key.tag())))
             }
@@ -209,6 +250,11 @@ impl Sessions {
     /// See [`Store::details`].
     pub fn details(&self) -> Result<Details> {
         self.done(Operation::Details, None, self.0.store.details())
+    }
+
+    /// The locks that are held now, at most so many. See [`Store::locks`].
+    pub fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        self.done(Operation::Details, None, self.0.store.locks(most))
     }
 
     /// Checks the stored data and changes nothing. See [`Store::verify`].
@@ -300,6 +346,10 @@ impl Sessions {
         // A taken id is an answer, not a failed save.
         if operation.saves() && *error.kind() != ErrorKind::Exists {
             counters.add(Counter::FailedSaves, 1);
+            match &self.0.tally {
+                Some(tally) => tally.count_failed_save(),
+                None => self.0.store.count_failed_save(),
+            }
             if !logged {
                 log::warn!("{error:#}");
             }
@@ -328,6 +378,11 @@ impl Lease {
         let Lease { held, key, sessions, .. } = self;
         // On `TooLarge` the lease is dropped at the end of this function, which releases it.
         let committed = sessions.check_size(payload).and_then(|()| held.commit(payload, ttl));
+        if let Some(tally) = &sessions.0.tally
+            && committed.is_ok()
+        {
+            tally.count_commit();
+        }
         committed.map_err(|error| sessions.unsaved(error, Operation::Commit, &key, payload))
     }
 

@@ -151,8 +151,8 @@
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Details, Error, ErrorKind, Filter, Found, Key, Page, Result,
-    Stat, Swept, Ttl, Verified,
+    Budget, Capabilities, Cursor, Details, Error, ErrorKind, Filter, Found, HeldLock, Key, Page,
+    Result, Stat, Swept, Totals, Ttl, Verified,
 };
 
 /// A place where sessions are kept. The module documentation has a complete example.
@@ -284,6 +284,24 @@ pub trait Store: Send + Sync + 'static {
     fn details(&self) -> Result<Details> {
         Ok(Vec::new())
     }
+
+    /// The locks that are held now, at most so many. Bounded, takes no lock and blocks nobody.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where nobody can tell.
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        let _ = most;
+        Err(Error::new(ErrorKind::Unsupported, "this store cannot list the locks that are held"))
+    }
+
+    /// What all processes have counted, if the store itself counts in shared memory.
+    fn totals(&self) -> Option<Totals> {
+        None
+    }
+
+    /// A save has failed, perhaps before it reached the store. For [`Store::totals`].
+    fn count_failed_save(&self) {}
 
     /// Checks every invariant of the stored data, changes nothing, and does not stop other
     /// requests. A problem that may be a change in progress is looked at again before it is

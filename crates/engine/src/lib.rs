@@ -33,6 +33,6 @@ mod tests;
 
 #[cfg(feature = "failpoints")]
 pub use memory::crash;
-pub use memory::{SyncMode, spare};
+pub use memory::{SyncMode, TallyFile, spare};
 pub use operations::{CAPABILITIES, CAPABILITIES_ON_DISK, Engine};
 pub use recovery::{EngineOptions, drop_store, open};

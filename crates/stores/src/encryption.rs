@@ -13,8 +13,8 @@ mod key_file;
 use std::time::Duration;
 
 use sessile_core::{
-    Begun, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, Key, Lease, Limits,
-    Listed, Page, Record, Result, Sessions, Stat, Store, Swept, Ttl, Verified,
+    Begun, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, HeldLock, Key, Lease,
+    Limits, Listed, Page, Record, Result, Sessions, Stat, Store, Swept, Totals, Ttl, Verified,
 };
 
 use self::envelope::Envelope;
@@ -126,6 +126,15 @@ impl Store for Encrypted {
 
     fn stored_key(&self, key: &Key) -> Key {
         self.inner.listed_key(key)
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        self.inner.locks(most)
+    }
+
+    /// The store beneath counts.
+    fn totals(&self) -> Option<Totals> {
+        self.inner.totals()
     }
 
     /// Sizes as if all payloads were encrypted: which are is not known without reading them.

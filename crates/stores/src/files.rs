@@ -12,6 +12,7 @@ mod gate;
 mod holder;
 mod list;
 mod lock;
+mod locks_held;
 mod mode;
 mod own;
 mod php;

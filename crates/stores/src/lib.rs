@@ -31,6 +31,8 @@ mod owner;
 mod several;
 #[cfg(feature = "sql")]
 mod sql;
+#[cfg(feature = "sessile")]
+mod tallies;
 
 /// Declares the module of each store and lists its `ENTRY`.
 macro_rules! stores {

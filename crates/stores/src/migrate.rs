@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Absence, Begun, Budget, Capabilities, Clock, Cursor, Detail, Details, ErrorKind, Filter, Found,
-    Key, Lease, Page, Result, Sessions, Stat, Store, Swept, Ttl,
+    HeldLock, Key, Lease, Page, Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
 use crate::locks::process_local::ProcessLocal;
@@ -215,6 +215,10 @@ impl Store for Migrate {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         several::list(&self.both(), cursor, filter).map(|(_, page)| page)
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        several::locks(&self.both(), most)
     }
 
     fn details(&self) -> Result<Details> {

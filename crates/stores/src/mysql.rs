@@ -26,6 +26,7 @@ mod destroy;
 pub mod facts;
 pub mod failure;
 mod lock;
+mod locks_held;
 mod login;
 pub mod options;
 mod public_key;
@@ -42,8 +43,8 @@ pub mod wire;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
-    Sessions, Stat, Store, Stored, Swept, Ttl, read_aliases,
+    Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, HeldLock, Key, Page,
+    Result, Sessions, Stat, Store, Stored, Swept, Ttl, read_aliases,
 };
 
 use self::connection::Connection;
@@ -249,6 +250,12 @@ impl Store for Mysql {
 
     fn stat(&self) -> Result<Stat> {
         stat(self.clock.now(), |after, most| self.next_rows(after, None, most))
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        let options = &self.pool.settings;
+        let mut connection = Connection::open(options, Instant::now() + options.timeouts.response)?;
+        locks_held::locks_held(&mut connection, (options, &self.locks), &self.clock, most)
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {

@@ -20,6 +20,7 @@ mod destroy;
 pub mod facts;
 pub mod failure;
 mod lock;
+mod locks_held;
 mod login;
 mod names;
 pub mod options;
@@ -36,8 +37,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Key, Page, Result,
-    Sessions, Stat, Store, Swept, Ttl, read_aliases,
+    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, HeldLock, Key, Page,
+    Result, Sessions, Stat, Store, Swept, Ttl, read_aliases,
 };
 
 use self::connection::Connection;
@@ -268,6 +269,10 @@ impl Store for Postgres {
 
     fn stat(&self) -> Result<Stat> {
         stat(self.clock.now(), |after, most| self.next_rows(after, most))
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        locks_held::locks_held(&self.pool.settings, &self.clock, most)
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {

@@ -20,6 +20,7 @@ pub mod facts;
 pub mod failure;
 mod fences;
 mod list;
+mod locks_held;
 mod names;
 mod regenerate;
 mod replicas;
@@ -37,7 +38,7 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 use sessile_core::{
-    Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, Key,
+    Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, HeldLock, Key,
     Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Timestamp, Ttl, Waiting,
     destroy_aliases, follow_aliases, read_aliases,
 };
@@ -302,6 +303,10 @@ impl Store for Redis {
 
     fn stat(&self) -> Result<Stat> {
         list::stat(&self.bounded(list::COUNT_FOR))
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        locks_held::locks_held(&self.bounded(list::COUNT_FOR), most)
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {

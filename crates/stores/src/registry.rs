@@ -176,7 +176,7 @@ fn opened(
             let limit = encryption::widened(limits(&url)?.payload_bytes_max);
             url.set(PAYLOAD_BYTES_MAX, &limit.to_string());
         }
-        let opened = (entry.open)(&url, context)?;
+        let opened = counted(entry, (entry.open)(&url, context)?);
         let sessions = match envelope {
             Some(envelope) => encryption::encrypt(opened, envelope)?,
             None => opened,
@@ -184,6 +184,24 @@ fn opened(
         if hashed { sessions.storing_keys_as(hashed_ids::digest) } else { Ok(sessions) }
     });
     opened.map_err(|error| error.during(Operation::Open, &label, None))
+}
+
+/// The engine counts in its own memory. A store that is made of others is counted, too: its
+/// sessions are asked for by its own URL.
+#[cfg(feature = "sessile")]
+fn counted(entry: &StoreEntry, sessions: Sessions) -> Sessions {
+    if !entry.capabilities.shared_by_processes || entry.name == "sessile" {
+        return sessions;
+    }
+    match crate::tallies::open(sessions.label()) {
+        Some(tally) => sessions.counting_into(tally),
+        None => sessions,
+    }
+}
+
+#[cfg(not(feature = "sessile"))]
+fn counted(_: &StoreEntry, sessions: Sessions) -> Sessions {
+    sessions
 }
 
 /// Refuses a URL of a store that does not exist, which [`open`] would create. Only `open` checks

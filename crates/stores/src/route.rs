@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, Key, Lease, Page, Result,
-    Sessions, Stat, Store, Swept, Ttl,
+    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, HeldLock, Key, Lease, Page,
+    Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
 use self::large_store::LargeStore;
@@ -202,6 +202,10 @@ impl Store for Route {
             details.extend(store.details()?);
         }
         Ok(details)
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        several::locks(&self.homes().collect::<Vec<_>>(), most)
     }
 
     /// Large payloads first: a stub on disk without its payload would be an unreadable session.

@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use sessile_core::{
-    Budget, Capabilities, Cursor, Durability, Error, Expiry, Filter, Operation, Ownership, Page,
-    Result, Sessions, Stat, Swept, Waiting,
+    Budget, Capabilities, Cursor, Durability, Error, ErrorKind, Expiry, Filter, HeldLock,
+    Operation, Ownership, Page, Result, Sessions, Stat, Swept, Waiting,
 };
 
 use crate::locks::process_local::ProcessLocal;
@@ -91,6 +91,19 @@ pub fn list(
         None => None,
     };
     Ok((place, Page { next, ..page }))
+}
+
+/// The locks of all stores. A store that cannot tell has none to show.
+pub fn locks(stores: &[&Sessions], most: usize) -> Result<Vec<HeldLock>> {
+    let mut locks = Vec::new();
+    for store in stores {
+        match store.locks(most - locks.len()) {
+            Ok(held) => locks.extend(held),
+            Err(error) if *error.kind() == ErrorKind::Unsupported && stores.len() > 1 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(locks)
 }
 
 /// The sum of what several stores count.

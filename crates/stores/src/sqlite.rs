@@ -19,6 +19,7 @@ pub mod failure;
 pub mod files;
 mod lease;
 mod list;
+mod locks_held;
 mod row;
 mod schema;
 mod sweep;
@@ -32,9 +33,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, Durability, ErrorKind, Filter, Found, Head, Holder, Key,
-    Locking, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Swept, Ttl, Verified,
-    destroy_aliases, follow_aliases, read_aliases,
+    Budget, Capabilities, Clock, Cursor, Durability, ErrorKind, Filter, Found, Head, HeldLock,
+    Holder, Key, Locking, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Swept, Ttl,
+    Verified, destroy_aliases, follow_aliases, read_aliases,
 };
 
 use self::connection::{Pool, immediate};
@@ -42,6 +43,7 @@ use self::durability::EverySecond;
 use self::files::{beside, file_error};
 use self::lease::Held;
 use self::list::next_rows;
+use self::locks_held::{holder_of, locks_held};
 use self::row::KeyRow;
 use crate::file_system;
 use crate::locks::byte_lock::{Acquired, ByteLock, ByteLocks, LockName, monotonic_ns};
@@ -150,11 +152,8 @@ impl Sqlite {
         match self.locks.acquire(lock_name(key), left).map_err(file_error)? {
             Acquired::Granted(lock) => Ok(lock),
             Acquired::TimedOut(holder) => {
-                let holder = holder.map_or_else(Holder::default, |holder| Holder {
-                    pid: Some(holder.pid),
-                    host: None,
-                    since: Some(self.clock.now().minus(holder.held)),
-                });
+                let holder =
+                    holder.map_or_else(Holder::default, |holder| holder_of(&holder, &self.clock));
                 Err(ErrorKind::LockTimeout { holder, waited: start.elapsed() }.into())
             }
         }
@@ -308,6 +307,10 @@ impl Store for Sqlite {
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         let rows = self.read(|connection| next_rows(connection, cursor, filter.entries_max))?;
         Ok(page(filter, self.clock.now(), rows))
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        locks_held(&self.locks, &self.clock, most, |cursor, filter| self.list(cursor, filter))
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {

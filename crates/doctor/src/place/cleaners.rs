@@ -13,13 +13,14 @@ use crate::finding::Finding;
 const UID_MIN: u32 = 1_000;
 /// `nobody` is no ordinary user.
 const UID_MAX: u32 = 60_000;
+const SHARED_MEMORY: &str = "/dev/shm";
 const LOGIND: &str = "etc/systemd/logind.conf";
 
 pub fn check(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) {
     let root = &subject.examination.root;
     let owner = place.status.uid();
     let is_ordinary = (UID_MIN..=UID_MAX).contains(&owner);
-    if place.path.starts_with("/dev/shm") && is_ordinary && removes_ipc(root) {
+    if is_in_shared_memory(subject, place) && is_ordinary && removes_ipc(root) {
         findings.push(Finding::critical(
             "removed-at-logout",
             format!("{} belongs to user id {owner}, an ordinary user", place.path.display()),
@@ -44,6 +45,14 @@ pub fn check(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) 
             ));
         }
     }
+}
+
+/// The store itself, or the control plane of an engine on a disk.
+fn is_in_shared_memory(subject: &Subject<'_>, place: &Place) -> bool {
+    let control = subject.url.text("control").unwrap_or(SHARED_MEMORY);
+    let has_control = subject.entry.name == "sessile" && !place.in_memory;
+    place.path.starts_with(SHARED_MEMORY)
+        || has_control && Path::new(control).starts_with(SHARED_MEMORY)
 }
 
 /// Whether logind is there and removes. Its default is yes.

@@ -35,6 +35,29 @@ fn a_store_that_logind_removes_at_a_log_out_is_found() {
     assert_eq!(codes(&examination), ["not-opened"], "and with the fix not");
 }
 
+/// Its sessions survive, but all workers have to be restarted.
+#[test]
+fn an_engine_on_a_disk_whose_control_plane_logind_removes_is_found() {
+    if !is_root() {
+        return;
+    }
+    let (dir, root) = (directory(), directory());
+    let store = dir.path().join("engine");
+    let url = format!("sessile:{}", store.display());
+    drop(filled(&url));
+    chown(&store, Some(ORDINARY), None).unwrap();
+    for file in fs::read_dir(&store).unwrap() {
+        chown(file.unwrap().path(), Some(ORDINARY), None).unwrap();
+    }
+    plant_proc(root.path(), "1024");
+    plant(root.path(), "etc/systemd/logind.conf", "[Login]\n#RemoveIPC=yes\n");
+    let mut examination = Examination::new(url);
+    examination.root = root.path().to_owned();
+    assert_eq!(codes(&examination), ["removed-at-logout", "not-opened"]);
+    examination.url.push_str("?control=/run");
+    assert_eq!(codes(&examination), ["not-opened"]);
+}
+
 #[test]
 fn a_directory_that_others_may_write_is_found() {
     let dir = directory();

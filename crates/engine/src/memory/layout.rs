@@ -42,6 +42,7 @@ pub mod header {
     pub const CLOCK_WINDOW: u64 = 896; // when the present window began
     pub const CLOCK_PRESENT: u64 = 904; // the clock's least lead in it; the greater, the less
     pub const CLOCK_BEFORE: u64 = 912; // and in the one before
+    pub const FAILED_SAVES: u64 = 960; // for the operator: rare, so one for all
     pub const CURSORS: u64 = 1_024; // for each class, the segment after the last searched
 }
 
@@ -60,6 +61,13 @@ pub const LANES: u64 = 6;
 pub mod process_word {
     pub const LIFE: u64 = 0; // generation << 1 | 1 until its owner was recovered from
     pub const PID: u64 = 1; // for messages: in the namespace of its owner
+    // Counted for the operator, in the line that its owner reads with each call.
+    pub const REQUESTS: u64 = 2;
+    pub const HITS: u64 = 3;
+    pub const COMMITS: u64 = 4;
+    pub const LOCK_WAITS: u64 = 5;
+    pub const LOCK_WAIT_US: u64 = 6;
+    pub const LOCK_WAIT_US_MOST: u64 = 7;
     // Statistics, kept from one owner to the next.
     pub const EXAMINED: u64 = 8; // records that maintenance examined
     pub const EXAMINED_MOST: u64 = 9; // in one call

@@ -19,10 +19,12 @@ mod size_class;
 pub mod spare;
 mod sync;
 mod sync_mode;
+mod tally_file;
 mod words;
 
 pub use sync::crash;
 pub use sync_mode::SyncMode;
+pub use tally_file::TallyFile;
 pub(crate) use {
     data_file::*, errors::*, fork::*, futex::*, layout::*, map::*, mutation::*, plane::*,
     simulated::*, size_class::*, sync::*, words::*,

@@ -17,6 +17,7 @@ impl RecordWriter {
         wait_max: Duration,
     ) -> Result<(HeldEntry, u64, Found)> {
         let bin = self.bin_number(plane, key.bin())?;
+        self.count_event(plane, process_word::REQUESTS);
         // Read only for a second try: a clock costs as much as a lock.
         let mut start: Option<Instant> = None;
         let mut tries = 0;
@@ -34,6 +35,9 @@ impl RecordWriter {
             found.moved_to = Some(shown_key(key.bin().clone(), digest)?);
         }
         let fence = held.fence;
+        if found.record.is_some() {
+            self.count_event(plane, process_word::HITS);
+        }
         Ok((held, fence, found))
     }
 
@@ -65,10 +69,16 @@ impl RecordWriter {
         };
         // Read anew before each try: each log-out would send all waiters back to the start.
         let before = Cell::new(entry.state());
+        let held_by_another = LockWord(entry.lock().load(Relaxed)).owner().is_some();
+        // No clock is read for a lock that is free.
+        let waits_since = (held_by_another && !wait_max.is_zero()).then(Instant::now);
         let attempt = self.lock_within(plane, entry.lock(), wait_max, || {
             before.set(entry.state());
             entry.belongs_to(digest)
         });
+        if let Some(since) = waits_since {
+            self.count_wait(plane, since.elapsed());
+        }
         let lock = match attempt {
             LockAttempt::Acquired(lock) => lock,
             LockAttempt::Moved => return Ok(None),

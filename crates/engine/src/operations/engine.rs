@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Cursor, Details, Durability, Error, ErrorKind, Expiry, Filter, Found,
-    Key, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Ttl, Verified, Waiting,
+    HeldLock, Key, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Totals, Ttl,
+    Verified, Waiting,
 };
 
 use super::lease::HeldEntry;
@@ -181,7 +182,11 @@ impl Store for Engine {
     }
 
     fn commit(&self, held: HeldEntry, payload: &[u8], ttl: Ttl) -> Result<()> {
-        self.change(|plane, me, now| me.commit(plane, &held, payload, ttl, now))
+        self.change(|plane, me, now| {
+            me.commit(plane, &held, payload, ttl, now)?;
+            me.count_event(plane, process_word::COMMITS);
+            Ok(())
+        })
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
@@ -222,6 +227,18 @@ impl Store for Engine {
 
     fn details(&self) -> Result<Details> {
         Ok(self.me()?.details(&self.plane))
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        Ok(self.plane.locks_held(most))
+    }
+
+    fn totals(&self) -> Option<Totals> {
+        Some(self.plane.totals())
+    }
+
+    fn count_failed_save(&self) {
+        self.plane.header(header::FAILED_SAVES).add(1);
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {

@@ -15,6 +15,7 @@ mod publish;
 mod regenerate;
 mod remove;
 mod room;
+mod seen;
 mod touch;
 mod verify;
 

@@ -130,7 +130,22 @@ impl AttachedProcess {
     pub fn count(&self, plane: &Plane, word: u64, by: u64) {
         let word = plane.process_word(self.slot, word);
         // Threads may lose a count to each other: the price of no locked instruction.
-        word.store(word.load(Relaxed) + by, Relaxed);
+        word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+    }
+
+    /// Not in models: a counter decides nothing, and each write would be one more step to try.
+    #[inline(always)]
+    pub fn count_event(&self, plane: &Plane, word: u64) {
+        if !cfg!(sessile_model) {
+            self.count(plane, word, 1);
+        }
+    }
+
+    pub fn count_wait(&self, plane: &Plane, waited: Duration) {
+        let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
+        self.count(plane, word::LOCK_WAITS, 1);
+        self.count(plane, word::LOCK_WAIT_US, us);
+        self.count_most(plane, word::LOCK_WAIT_US_MOST, us);
     }
 
     pub fn count_cpu(&self, plane: &Plane, word: u64, since: Duration) {

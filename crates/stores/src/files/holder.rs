@@ -27,7 +27,7 @@ pub fn has_blocked_waiter(file: Identity) -> bool {
 }
 
 /// A line: `7: FLOCK  ADVISORY  WRITE 4242 fe:00:131084 0 EOF`.
-fn find(locks: &str, file: Identity) -> Option<u32> {
+pub fn find(locks: &str, file: Identity) -> Option<u32> {
     let holders = || {
         locks.lines().filter_map(|line| {
             let mut words = line.split_ascii_whitespace().skip(1);

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use sessile_core::{
-    Budget, Capabilities, Cursor, ErrorKind, Filter, Found, Key, Page, Result, Stat, Store, Swept,
-    Ttl, Verified, destroy_aliases, follow_aliases,
+    Budget, Capabilities, Cursor, ErrorKind, Filter, Found, HeldLock, Key, Page, Result, Stat,
+    Store, Swept, Ttl, Verified, destroy_aliases, follow_aliases,
 };
 
 use super::lock::{SessionLocks, lock_free, unlock};
+use super::locks_held::locks_held;
 use super::mode::{Held, Mode};
 use super::sweep::{SweptTo, sweep};
 use super::system::{Identity, fence, size};
@@ -171,6 +172,10 @@ impl<M: Mode> Store for Files<M> {
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         list::list(&self.mode, cursor, filter)
+    }
+
+    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+        locks_held(&self.mode, most)
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {

@@ -172,6 +172,11 @@ impl ByteLocks {
         }
     }
 
+    /// Whether anybody holds any lock of the side file.
+    pub fn is_any_held(&self) -> io::Result<bool> {
+        Ok(find_lock(&self.open()?, 0..WAITERS)?.is_some())
+    }
+
     pub fn holder(&self, name: LockName) -> io::Result<Option<ByteHolder>> {
         holder(&self.open()?, name)
     }

@@ -16,7 +16,7 @@ use crate::sql::row::{Columns, unsigned};
 use crate::sql::value::Value;
 
 /// The server takes 64 characters and ignores their case.
-const DIGEST_BYTES: usize = 20;
+pub(super) const DIGEST_BYTES: usize = 20;
 
 /// It grows as long as the server runs, starts from the time when the server starts, and its
 /// highest byte is the number of the server.

@@ -41,6 +41,17 @@ impl Names {
         }
     }
 
+    pub fn lock_pattern(&self) -> String {
+        format!("{}:l:{{*", self.0)
+    }
+
+    /// The key of a lock's name; `None` for names that are not ours.
+    pub fn parse_lock(&self, name: &[u8]) -> Option<Key> {
+        let name = std::str::from_utf8(name).ok()?;
+        let tag = name.strip_prefix(&self.0)?.strip_prefix(":l:{")?.strip_suffix('}')?;
+        Key::try_from(&Cursor(tag.to_owned())).ok()
+    }
+
     /// The key of a data key's name; `None` for names that are not ours.
     pub fn parse_data(&self, name: &[u8]) -> Option<Key> {
         let name = std::str::from_utf8(name).ok()?;

@@ -1,0 +1,117 @@
+//! What an operator sees of a store from another process: the locks that are held, and what all
+//! processes have counted.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+use std::time::Duration;
+
+use sessile_core::{Clock, Durability, Key, Totals, Ttl};
+use sessile_fixtures::{Instance, ServerOptions, StartError};
+use sessile_stores::{Context, registry};
+
+fn start(store: &str) -> Option<Instance> {
+    let entry = registry::by_name(store).unwrap();
+    let options = ServerOptions { durability: Durability::None, ..ServerOptions::default() };
+    match Instance::start(entry, &entry.fixtures[0], &options) {
+        Ok(instance) => Some(instance),
+        Err(StartError::Missing { server, package }) => {
+            println!("skipped: {server} is not installed (package {package})");
+            assert!(std::env::var_os("CI").is_none(), "CI has all that the tests need");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn hour() -> Ttl {
+    Ttl::sliding(Duration::from_secs(3_600)).unwrap()
+}
+
+const WITH_LOCKS: [&str; 6] = ["sessile", "files", "sqlite", "redis", "mysql", "postgres"];
+
+#[test]
+fn a_held_lock_is_listed_with_its_holder_and_a_free_one_is_not() {
+    for name in WITH_LOCKS {
+        let Some(instance) = start(name) else { continue };
+        let store = instance.open(Clock::system()).unwrap();
+        let watcher = instance.open(Clock::system()).unwrap();
+        let (held, free) = (Key::session("held1").unwrap(), Key::session("free1").unwrap());
+        for key in [&held, &free] {
+            store.create(key, b"cart", hour()).unwrap();
+        }
+        assert_eq!(watcher.locks(10).unwrap(), [], "{name}");
+        let begun = store.begin(&held, Duration::ZERO).unwrap();
+        let locks = watcher.locks(10).unwrap();
+        assert_eq!(locks.len(), 1, "{name}: {locks:?}");
+        assert_eq!(locks[0].key, Some(watcher.listed_key(&held)), "{name}");
+        assert_eq!(locks[0].holder.pid, Some(std::process::id()), "{name}");
+        if let Some(since) = locks[0].holder.since {
+            assert!(Clock::system().now().since(since) < Duration::from_secs(30), "{name}");
+        }
+        begun.lease.release().unwrap();
+        assert_eq!(watcher.locks(10).unwrap(), [], "{name}");
+    }
+}
+
+#[test]
+fn waiters_are_seen_where_the_store_can_tell() {
+    for name in ["sessile", "redis", "postgres"] {
+        let Some(instance) = start(name) else { continue };
+        let store = instance.open(Clock::system()).unwrap();
+        let key = Key::session("held1").unwrap();
+        store.create(&key, b"cart", hour()).unwrap();
+        let begun = store.begin(&key, Duration::ZERO).unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| store.begin(&key, Duration::from_secs(20)).map(drop));
+            let start = std::time::Instant::now();
+            while store.locks(10).unwrap()[0].has_waiters != Some(true) {
+                assert!(start.elapsed().as_secs() < 15, "{name}: the waiter is not seen");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            begun.lease.release().unwrap();
+            waiter.join().unwrap().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_store_that_cannot_list_its_locks_says_so() {
+    let Some(instance) = start("memcached") else { return };
+    let store = instance.open(Clock::system()).unwrap();
+    assert_eq!(store.locks(10).unwrap_err().kind().code(), "unsupported");
+}
+
+/// One more of each: two begins of which one finds a session, a commit, a refused save, a wait.
+#[test]
+fn events_of_one_opener_are_seen_by_another_and_stay() {
+    for name in ["sessile", "files", "sqlite", "redis", "mysql", "postgres", "memcached"] {
+        let Some(instance) = start(name) else { continue };
+        let url = instance.url_with("payload_bytes_max", "100");
+        let open = || sessile_stores::open(&url, &Context::default()).unwrap();
+        let (worker, watcher) = (open(), open());
+        assert_eq!(watcher.totals(), Some(Totals::default()), "{name}");
+        let key = Key::session("counted1").unwrap();
+        worker.begin(&key, Duration::ZERO).unwrap().lease.commit(b"cart", hour()).unwrap();
+        let begun = worker.begin(&key, Duration::ZERO).unwrap();
+        assert!(begun.lease.commit(&[b'x'; 101], hour()).is_err());
+        let held = worker.begin(&key, Duration::ZERO).unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| worker.begin(&key, Duration::from_secs(20)).map(drop));
+            std::thread::sleep(Duration::from_millis(60));
+            held.lease.release().unwrap();
+            waiter.join().unwrap().unwrap();
+        });
+        drop(worker); // what was counted outlives the one who counted
+        let totals = watcher.totals().unwrap();
+        let counted = (totals.requests, totals.hits, totals.commits, totals.failed_saves);
+        assert_eq!(counted, (4, 3, 1, 1), "{name}");
+        assert!(totals.lock_waits >= 1, "{name}: {totals:?}");
+        assert!(totals.lock_wait_us_max >= 20_000, "{name}: {totals:?}");
+        assert!(totals.lock_wait_us >= totals.lock_wait_us_max, "{name}: {totals:?}");
+    }
+}
