@@ -128,30 +128,27 @@ impl Sessions {
     #[inline(always)] // what it returns is large; without this it would be copied once more
     pub fn begin(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let wait_max = wait_max.min(Limits::WAIT_MAX);
-        let begun = self.begin_in_store(key, wait_max);
+        if self.0.tally.is_some() {
+            return self.begin_counted(key, wait_max);
+        }
+        let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
         self.granted(key, begun)
     }
 
-    #[inline(always)] // as `begin`
-    fn begin_in_store(&self, key: &Key, wait_max: Duration) -> Result<GrantedByStore> {
-        match &self.0.tally {
-            None => self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max)),
-            Some(tally) => self.begin_counted(tally.as_ref(), key, wait_max),
-        }
+    #[inline(never)] // it would make the other way of `begin` slower
+    fn begin_counted(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
+        let begun = self.ask_counted(key, wait_max);
+        self.granted(key, begun)
     }
 
     /// A store without shared counters of its own costs far more than a clock.
-    #[inline(never)]
-    fn begin_counted(
-        &self,
-        tally: &dyn Tally,
-        key: &Key,
-        wait_max: Duration,
-    ) -> Result<GrantedByStore> {
+    fn ask_counted(&self, key: &Key, wait_max: Duration) -> Result<GrantedByStore> {
         let start = Instant::now();
         let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
-        let hit = begun.as_ref().is_ok_and(|(.., found)| found.record.is_some());
-        tally.count_begin(hit, start.elapsed());
+        if let Some(tally) = &self.0.tally {
+            let hit = begun.as_ref().is_ok_and(|(.., found)| found.record.is_some());
+            tally.count_begin(hit, start.elapsed());
+        }
         begun
     }
 
@@ -173,7 +170,8 @@ impl Sessions {
     /// [`Sessions::begin`] without a wait. A lock that is not free is an answer here, so that
     /// `LockTimeout` is not counted.
     pub fn begin_at_once(&self, key: &Key) -> Result<Begun> {
-        match self.begin_in_store(key, Duration::ZERO) {
+        let begun = self.ask_counted(key, Duration::ZERO);
+        match begun {
             Err(error) if matches!(error.kind(), ErrorKind::LockTimeout { .. }) => {
                 Err(error.during(Operation::Begin, &self.0.label, Some(key.tag())))
             }

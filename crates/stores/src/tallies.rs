@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Invariants: a process writes only into its own user's directory, which no other user may write;
-//! a store without room or right for counters works without them. Counters outlive all processes
-//! and end with a reboot. Files of stores that nobody has opened for a day make room for others.
+//! a store without room or right for counters works without them; a file that somebody has open
+//! stays. Counters outlive all processes and end with a reboot. If there are too many files, those
+//! that nobody has open are removed, the oldest first.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Read;
@@ -20,8 +21,7 @@ use sha2::{Digest, Sha256};
 
 const PARENT: &str = "/dev/shm";
 const PREFIX: &str = "sessile-counters-";
-const FILES_MAX: usize = 256;
-const UNUSED_AFTER: Duration = Duration::from_secs(86_400);
+const FILES_MAX: usize = 1_024;
 const DIGEST_BYTES: usize = 16;
 const PAGE_BYTES: u64 = 4_096;
 
@@ -45,11 +45,10 @@ pub fn open(label: &str) -> Option<Box<dyn Tally>> {
     }
     let name = name_of(label);
     let path = directory.join(&name);
-    if !path.exists() && !has_room(&directory) {
-        return None;
+    if !path.exists() {
+        make_room(&directory);
     }
-    let file = open_file(&path)?;
-    // Tells that it is in use.
+    let file = open_locked(&path).or_else(|| open_locked(&path))?;
     let _ = file.set_modified(SystemTime::now());
     let own = TallyFile::map(file).ok()?;
     Some(Box::new(Tallies { own, name, directory }))
@@ -60,6 +59,14 @@ fn name_of(label: &str) -> String {
     digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The lock tells that the file is in use. `None` if it was removed before it was locked.
+fn open_locked(path: &Path) -> Option<File> {
+    let file = open_file(path)?;
+    file.try_lock_shared().ok()?;
+    let (here, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
+    (here.ino() == there.ino()).then_some(file)
+}
+
 fn open_file(path: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -67,18 +74,26 @@ fn open_file(path: &Path) -> Option<File> {
     options.open(path).ok().filter(|file| file.metadata().is_ok_and(|status| status.is_file()))
 }
 
-/// Removes what nobody has opened for a day, if there are many.
-fn has_room(directory: &Path) -> bool {
-    let Ok(names) = fs::read_dir(directory) else { return false };
-    let files: Vec<PathBuf> = names.flatten().map(|name| name.path()).collect();
+/// Removes a quarter of the files if there are too many: the oldest of those that nobody has open.
+fn make_room(directory: &Path) {
+    let names = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut files: Vec<(SystemTime, PathBuf)> = names
+        .filter_map(|name| Some((name.metadata().ok()?.modified().ok()?, name.path())))
+        .collect();
     if files.len() < FILES_MAX {
-        return true;
+        return;
     }
-    let is_unused = |path: &&PathBuf| {
-        let modified = fs::metadata(path).and_then(|status| status.modified()).ok();
-        modified.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > UNUSED_AFTER)
-    };
-    files.iter().filter(is_unused).filter(|path| fs::remove_file(path).is_ok()).count() > 0
+    files.sort();
+    let mut left = FILES_MAX / 4;
+    for (_, path) in files {
+        let is_unused = File::open(&path).is_ok_and(|file| file.try_lock().is_ok());
+        if is_unused && fs::remove_file(&path).is_ok() {
+            left -= 1;
+        }
+        if left == 0 {
+            break;
+        }
+    }
 }
 
 impl Tally for Tallies {

@@ -224,6 +224,11 @@ impl Plane {
         self.control.word(PROCESSES + slot * PROCESS_BYTES + word * 8)
     }
 
+    /// The first words of a slot: [`process_word`](super::layout::process_word).
+    pub fn process_line(&self, slot: u64) -> &[Word; LINE_WORDS] {
+        self.control.line(PROCESSES + slot * PROCESS_BYTES)
+    }
+
     pub fn lane(&self, slot: u64, lane: u64) -> &[Word; LINE_WORDS] {
         self.control.line(PROCESSES + slot * PROCESS_BYTES + LANES_AT + lane * 64)
     }

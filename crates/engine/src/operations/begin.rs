@@ -17,7 +17,6 @@ impl RecordWriter {
         wait_max: Duration,
     ) -> Result<(HeldEntry, u64, Found)> {
         let bin = self.bin_number(plane, key.bin())?;
-        self.count_event(plane, process_word::REQUESTS);
         // Read only for a second try: a clock costs as much as a lock.
         let mut start: Option<Instant> = None;
         let mut tries = 0;
@@ -28,16 +27,16 @@ impl RecordWriter {
             }
             wait_max.saturating_sub(start.get_or_insert_with(Instant::now).elapsed())
         };
-        let ((held, mut found), moved_to) = follow_aliases(&plane.digest_to_find(key), |digest| {
+        let begun = follow_aliases(&plane.digest_to_find(key), |digest| {
             retry(|| self.try_begin(plane, *digest, bin, left()))
-        })?;
+        });
+        let hit = begun.as_ref().is_ok_and(|((_, found), _)| found.record.is_some());
+        self.count_begin(plane, hit);
+        let ((held, mut found), moved_to) = begun?;
         if let Some(digest) = moved_to {
             found.moved_to = Some(shown_key(key.bin().clone(), digest)?);
         }
         let fence = held.fence;
-        if found.record.is_some() {
-            self.count_event(plane, process_word::HITS);
-        }
         Ok((held, fence, found))
     }
 
@@ -69,14 +68,16 @@ impl RecordWriter {
         };
         // Read anew before each try: each log-out would send all waiters back to the start.
         let before = Cell::new(entry.state());
-        let held_by_another = LockWord(entry.lock().load(Relaxed)).owner().is_some();
-        // No clock is read for a lock that is free.
-        let waits_since = (held_by_another && !wait_max.is_zero()).then(Instant::now);
+        // Asked for the first time when the lock is not free: no clock is read for a free one.
+        let waits_since = Cell::new(None);
         let attempt = self.lock_within(plane, entry.lock(), wait_max, || {
             before.set(entry.state());
+            if waits_since.get().is_none() && !wait_max.is_zero() {
+                waits_since.set(Some(Instant::now()));
+            }
             entry.belongs_to(digest)
         });
-        if let Some(since) = waits_since {
+        if let Some(since) = waits_since.get() {
             self.count_wait(plane, since.elapsed());
         }
         let lock = match attempt {

@@ -184,7 +184,7 @@ impl Store for Engine {
     fn commit(&self, held: HeldEntry, payload: &[u8], ttl: Ttl) -> Result<()> {
         self.change(|plane, me, now| {
             me.commit(plane, &held, payload, ttl, now)?;
-            me.count_event(plane, process_word::COMMITS);
+            me.count_commit(plane);
             Ok(())
         })
     }

@@ -128,16 +128,24 @@ impl AttachedProcess {
     }
 
     pub fn count(&self, plane: &Plane, word: u64, by: u64) {
-        let word = plane.process_word(self.slot, word);
-        // Threads may lose a count to each other: the price of no locked instruction.
-        word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+        add_own(plane.process_word(self.slot, word), by);
     }
 
     /// Not in models: a counter decides nothing, and each write would be one more step to try.
     #[inline(always)]
-    pub fn count_event(&self, plane: &Plane, word: u64) {
+    pub fn count_begin(&self, plane: &Plane, hit: bool) {
         if !cfg!(sessile_model) {
-            self.count(plane, word, 1);
+            let [_, _, requests, hits, ..] = plane.process_line(self.slot);
+            add_own(requests, 1);
+            add_own(hits, u64::from(hit));
+        }
+    }
+
+    #[inline(always)]
+    pub fn count_commit(&self, plane: &Plane) {
+        if !cfg!(sessile_model) {
+            let [_, _, _, _, commits, ..] = plane.process_line(self.slot);
+            add_own(commits, 1);
         }
     }
 
@@ -166,6 +174,13 @@ fn taken_for_dead() -> Error {
     let why = "another process has taken this one for dead, and may have taken its locks";
     Error::new(ErrorKind::Stale, why)
         .advice("restart this process, and report this: its lock of the file of beacons was lost")
+}
+
+/// Adds to a word that only this process writes. Threads may lose a count to each other: the price
+/// of no locked instruction.
+#[inline(always)]
+fn add_own(word: &Word, by: u64) {
+    word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
 }
 
 fn life_of(generation: u64) -> u64 {
