@@ -36,6 +36,7 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	$(CARGO) test --workspace --no-fail-fast $(LOCKED)
 	$(MODELS) test $(MODELS_OF) $(LOCKED) models
 	@sh scripts/report_test.sh
+	@sh scripts/serve_test.sh
 	@SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build
 	@SESSILE_PROFILE=debug sh scripts/capi.sh test
 	@SESSILE_PROFILE=debug sh scripts/php.sh test

@@ -2,6 +2,7 @@
 
 mod all;
 mod experiments;
+mod operation;
 mod recommend;
 
 use std::path::PathBuf;
@@ -22,6 +23,9 @@ pub use experiments::{
     ContentionArguments, CycleArguments, ExperimentArguments, FaultsArguments, GcBenchArguments,
     LanguagesArguments, LifecycleArguments, OpsArguments, OversizeArguments, PerlArguments,
     RebuildArguments, ScaleArguments,
+};
+pub use operation::{
+    DoctorArguments, LocksArguments, MetricsArguments, ServeArguments, TopArguments,
 };
 pub use recommend::{RecommendArguments, SiteAnswers, percent, requests_per_second, yes_or_no};
 
@@ -52,6 +56,21 @@ pub enum Verb {
     /// Check everything in a store; changes nothing
     #[command(after_help = EXIT_CODES)]
     Verify(VerifyArguments),
+    /// Find what will go wrong with a store, each with its fix; changes nothing
+    #[command(after_help = operation::DOCTOR_CODES)]
+    Doctor(DoctorArguments),
+    /// Show the locks that are held: session, holder, since when
+    #[command(after_help = EXIT_CODES)]
+    Locks(LocksArguments),
+    /// Show requests, waits, sizes and locks of a store, each second
+    #[command(after_help = EXIT_CODES)]
+    Top(TopArguments),
+    /// Print metrics of a store for Prometheus, or serve them
+    #[command(after_help = EXIT_CODES)]
+    Metrics(MetricsArguments),
+    /// Show a store in the browser: charts of the last hour, locks, verify and doctor
+    #[command(after_help = EXIT_CODES)]
+    Serve(ServeArguments),
     /// Remove all expired sessions, in small steps
     #[command(after_help = EXIT_CODES)]
     Gc(GcArguments),

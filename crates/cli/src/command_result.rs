@@ -35,6 +35,16 @@ impl CommandFailure {
         CommandFailure { code: 1, message: message.into() }
     }
 
+    /// A check found something that costs sessions now. The code of monitoring programs.
+    pub fn critical(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { code: 2, message: message.into() }
+    }
+
+    /// Nothing could be found out. The code of monitoring programs.
+    pub fn unknown(message: impl Into<String>) -> CommandFailure {
+        CommandFailure { code: 3, message: message.into() }
+    }
+
     /// The command line makes no sense.
     pub fn usage(message: impl Into<String>) -> CommandFailure {
         CommandFailure { code: 2, message: message.into() }

@@ -14,24 +14,30 @@ mod command_result;
 mod compare;
 mod completion;
 mod copy;
+mod doctor;
 mod drop;
 mod examples;
 mod existing_store;
 mod gc;
+mod interrupted;
+mod locks;
 mod logger;
 mod manual;
 #[cfg(test)]
 mod manual_tests;
+mod metrics;
 mod overview;
 mod page;
 mod questions;
 mod recommend;
 mod result_file;
 mod scan;
+mod serve;
 mod stat;
 mod stores;
 mod sync;
 mod terminal;
+mod top;
 mod units;
 mod verify;
 mod worker;
@@ -60,6 +66,11 @@ fn run(verb: Option<&Verb>) -> CommandResult {
         Verb::Stat(arguments) => stat::run(arguments),
         Verb::Scan(arguments) => scan::run(arguments),
         Verb::Verify(arguments) => verify::run(arguments),
+        Verb::Doctor(arguments) => doctor::run(arguments),
+        Verb::Locks(arguments) => locks::run(arguments),
+        Verb::Top(arguments) => top::run(arguments),
+        Verb::Metrics(arguments) => metrics::run(arguments),
+        Verb::Serve(arguments) => serve::run(arguments),
         Verb::Gc(arguments) => gc::run(arguments),
         Verb::Copy(arguments) => copy::run(arguments),
         Verb::Sync(arguments) => sync::run(arguments),

@@ -9,12 +9,18 @@ use crate::command_result::{CommandFailure, CommandResult};
 
 /// Prints a result. A closed pipe (`| head`) is no failure.
 pub fn print(text: &str) -> CommandResult {
+    print_unless_closed(text).map(drop)
+}
+
+/// As `print`; false if nobody reads any more.
+pub fn print_unless_closed(text: &str) -> Result<bool, CommandFailure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
             Err(CommandFailure::unavailable(format!("cannot write to standard output: {error}")))
         }
-        _ => Ok(()),
     }
 }
 

@@ -38,7 +38,7 @@ pub fn check(subject: &Subject<'_>, place: Option<&Place>, findings: &mut Vec<Fi
     }
     let context = Context { clock: examination.clock.clone() };
     let opened = registry::check_exists(&examination.url)
-        .and_then(|()| sessile_stores::open(&examination.url, &context));
+        .and_then(|()| registry::open_to_look(&examination.url, &context));
     let sessions = match opened {
         Ok(sessions) => sessions,
         Err(error) => {

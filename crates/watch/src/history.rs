@@ -1,0 +1,54 @@
+//! The looks of the last hour, a bounded number.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::view::View;
+
+/// The time between two looks of the page's server.
+pub const STEP: Duration = Duration::from_secs(5);
+const LOOKS_MAX: usize = 720;
+
+/// Looks in order of time.
+#[derive(Clone, Debug, Default)]
+pub struct History(VecDeque<View>);
+
+impl History {
+    /// Adds a look, and forgets those of more than an hour ago.
+    pub fn push(&mut self, view: View) {
+        if self.0.len() == LOOKS_MAX {
+            self.0.pop_front();
+        }
+        // Only the latest look shows more than numbers.
+        if let Some(last) = self.0.back_mut() {
+            last.details.clear();
+            last.locks = None;
+        }
+        self.0.push_back(view);
+    }
+
+    /// The latest look.
+    pub fn last(&self) -> Option<&View> {
+        self.0.back()
+    }
+
+    /// A value of each look: minutes before the last look, value.
+    pub fn values(&self, of: impl Fn(&View) -> Option<f64>) -> Vec<(f64, f64)> {
+        let Some(last) = self.last() else { return Vec::new() };
+        let minutes = |view: &View| last.at.since(view.at).as_secs_f64() / 60.0;
+        self.0.iter().filter_map(|view| Some((minutes(view), of(view)?))).collect()
+    }
+
+    /// The rate a second of a counter between looks.
+    pub fn rates(&self, of: impl Fn(&View) -> Option<u64>) -> Vec<(f64, f64)> {
+        let Some(last) = self.last() else { return Vec::new() };
+        let pairs = self.0.iter().zip(self.0.iter().skip(1));
+        let rate = |(old, new): (&View, &View)| {
+            let passed = new.at.since(old.at).as_secs_f64();
+            let events = of(new)?.checked_sub(of(old)?)? as f64;
+            let minutes = last.at.since(new.at).as_secs_f64() / 60.0;
+            (passed > 0.0).then_some((minutes, events / passed))
+        };
+        pairs.filter_map(rate).collect()
+    }
+}

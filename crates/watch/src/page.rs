@@ -1,0 +1,236 @@
+//! The pages of `sessile serve`: an overview with charts, `verify` and `doctor`.
+//!
+//! Invariants: no page has a script; every text that comes from a store passes [`escaped`]; a
+//! session is shown as a digest.
+
+use std::fmt::Write;
+
+use sessile_core::{Detail, Totals, Verified};
+use sessile_doctor::Report;
+
+use crate::chart::chart;
+use crate::history::History;
+use crate::style::STYLE;
+use crate::units::{bytes, seconds, short};
+use crate::view::{View, session_digest};
+
+const PROBLEMS_SHOWN_MAX: usize = 100;
+
+/// Text of a store in a page.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if c.is_control() => out.push('?'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn page(title: &str, label: &str, body: &str) -> String {
+    let label = escaped(label);
+    format!(
+        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>{title} - {label}</title><style>\
+         {STYLE}</style></head><body><header><h1>{label}</h1><nav aria-label=\"Pages\"><a \
+         href=\"./\">Overview</a><a href=\"./?still\">Overview, standing still</a><a \
+         href=\"locks\">Locks</a><a href=\"verify\">Verify</a><a href=\"doctor\">Doctor</a></nav>\
+         </header><main>{body}</main></body></html>"
+    )
+}
+
+/// The overview.
+pub fn overview(history: &History) -> String {
+    let Some(view) = history.last() else {
+        return page("Overview", "", "<p>The store was not looked at yet.</p>");
+    };
+    let mut body = String::new();
+    if let Some(error) = &view.error {
+        let _ = write!(body, "<p class=\"critical\">{}</p>", escaped(error));
+    }
+    let per_second = |value: f64| format!("{}/s", short(value));
+    let rate = |of: fn(&Totals) -> u64| history.rates(|view| view.totals.as_ref().map(of));
+    let _ = write!(body, "<h2>The last hour</h2><div class=\"charts\">");
+    if view.totals.is_some() {
+        for (title, points) in [
+            ("Requests", rate(|totals| totals.requests)),
+            ("Hits", rate(|totals| totals.hits)),
+            ("Commits", rate(|totals| totals.commits)),
+            ("Failed saves", rate(|totals| totals.failed_saves)),
+            ("Lock waits", rate(|totals| totals.lock_waits)),
+        ] {
+            body.push_str(&chart(title, &points, per_second));
+        }
+        let waited = rate(|totals| totals.lock_wait_us);
+        let waited: Vec<_> = waited.into_iter().map(|(at, us)| (at, us / 1e6)).collect();
+        body.push_str(&chart("Waiting requests, on average", &waited, short));
+    }
+    let stat = |of: fn(&sessile_core::Stat) -> u64| {
+        history.values(|view| view.stat.as_ref().map(|stat| of(stat) as f64))
+    };
+    if view.stat.is_some() {
+        body.push_str(&chart("Sessions", &stat(|stat| stat.sessions), short));
+        body.push_str(&chart("Payloads", &stat(|stat| stat.payload_bytes), bytes));
+        body.push_str(&chart("Expired, not removed", &stat(|stat| stat.expired), short));
+    }
+    body.push_str("</div>");
+    add_facts(&mut body, view);
+    page("Overview", &view.label, &body)
+}
+
+fn add_facts(body: &mut String, view: &View) {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    if let Some(totals) = view.totals {
+        let us = |us: u64| seconds(us as f64 / 1e6);
+        rows.extend([
+            ("requests".into(), short(totals.requests as f64)),
+            ("failed saves".into(), short(totals.failed_saves as f64)),
+            ("longest wait for a lock".into(), us(totals.lock_wait_us_max)),
+        ]);
+    }
+    if let Some(oldest) = view.stat.and_then(|stat| stat.oldest_written) {
+        rows.push(("oldest write".into(), seconds(view.at.since(oldest).as_secs_f64()) + " ago"));
+    }
+    rows.extend(view.details.iter().map(|(name, detail)| {
+        let value = match detail {
+            Detail::Count(number) => short(*number as f64),
+            Detail::Bytes(size) => bytes(*size as f64),
+            Detail::Milliseconds(ms) => seconds(*ms as f64 / 1e3),
+            Detail::Text(text) => text.clone(),
+        };
+        (name.replace('_', " "), value)
+    }));
+    let _ = write!(body, "<h2>Now</h2>{}", table("Facts", ["fact", "value"], rows));
+}
+
+fn table<const N: usize>(
+    name: &str,
+    heads: [&str; N],
+    rows: impl IntoIterator<Item = impl Into<Row<N>>>,
+) -> String {
+    let heads: String = heads.iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
+    let mut table = format!(
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{name}\"><table><thead>\
+         <tr>{heads}</tr></thead><tbody>"
+    );
+    for row in rows {
+        let cells = row.into().0;
+        let cells: String =
+            cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        let _ = write!(table, "<tr>{cells}</tr>");
+    }
+    table + "</tbody></table></div>"
+}
+
+/// The cells of a row, not yet escaped.
+struct Row<const N: usize>([String; N]);
+
+impl From<(String, String)> for Row<2> {
+    fn from((first, second): (String, String)) -> Row<2> {
+        Row([first, second])
+    }
+}
+
+impl<const N: usize> From<[String; N]> for Row<N> {
+    fn from(cells: [String; N]) -> Row<N> {
+        Row(cells)
+    }
+}
+
+/// The locks that are held.
+pub fn locks(view: &View) -> String {
+    let Some(locks) = &view.locks else {
+        return page("Locks", &view.label, "<p>This store cannot list its locks.</p>");
+    };
+    let rows = locks.iter().map(|lock| {
+        let holder = &lock.holder;
+        let pid = holder.pid.map_or("unknown".to_owned(), |pid| pid.to_string());
+        let held = holder.since.map(|since| seconds(view.at.since(since).as_secs_f64()));
+        [
+            session_digest(lock.key.as_ref()),
+            pid,
+            holder.host.clone().unwrap_or_default(),
+            held.unwrap_or_default(),
+            if lock.has_waiters == Some(true) { "yes".to_owned() } else { String::new() },
+        ]
+    });
+    let table = table("Locks", ["session", "pid", "host", "held for", "others wait"], rows);
+    let many = format!("<h2>{} held, of which 20 at most are shown</h2>{table}", locks.len());
+    page("Locks", &view.label, &many)
+}
+
+/// The result of `verify`.
+pub fn verified(label: &str, result: &sessile_core::Result<Verified>) -> String {
+    let body = match result {
+        Err(error) => format!("<p>{}</p>", escaped(&format!("{error:#}"))),
+        Ok(verified) => {
+            let found = verified.problems.len() as u64 + verified.unlisted;
+            let class = if found == 0 { "pale" } else { "critical" };
+            let shown = verified.problems.iter().take(PROBLEMS_SHOWN_MAX);
+            let list: String =
+                shown.map(|problem| format!("<li>{}</li>", escaped(problem))).collect();
+            format!(
+                "<p class=\"{class}\">{} checked, {found} problems</p><ul>{list}</ul>",
+                verified.checked
+            )
+        }
+    };
+    page("Verify", label, &format!("<h2>Verify</h2>{body}"))
+}
+
+/// The result of `doctor`.
+pub fn examined(label: &str, result: &sessile_core::Result<Report>) -> String {
+    let body = match result {
+        Err(error) => format!("<p>{}</p>", escaped(&format!("{error:#}"))),
+        Ok(report) if report.findings.is_empty() => "<p>No findings.</p>".to_owned(),
+        Ok(report) => report
+            .findings
+            .iter()
+            .map(|finding| {
+                let severity = finding.severity.name();
+                format!(
+                    "<p><span class=\"{severity}\">{severity}</span> {}: {}. Fix: {}</p>",
+                    escaped(&finding.what),
+                    escaped(&finding.why),
+                    escaped(&finding.fix)
+                )
+            })
+            .collect(),
+    };
+    page("Doctor", label, &format!("<h2>Doctor</h2>{body}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use sessile_core::{HeldLock, Holder, Key};
+
+    const HOSTILE: &str = "<script>alert(1)</script>\"'&";
+
+    #[test]
+    fn nothing_of_a_store_becomes_an_element_or_ends_an_attribute() {
+        let key = Some(Key::session("secret1234567890").unwrap());
+        let holder = Holder { host: Some(HOSTILE.into()), ..Holder::default() };
+        let view = View {
+            label: format!("files:/{HOSTILE}"),
+            error: Some(HOSTILE.into()),
+            details: vec![("lock", Detail::Text(HOSTILE.into()))],
+            locks: Some(vec![HeldLock { key, holder, has_waiters: None }]),
+            ..View::default()
+        };
+        let mut history = History::default();
+        history.push(view.clone());
+        let problems = Verified { problems: vec![HOSTILE.into()], ..Verified::default() };
+        for page in [overview(&history), locks(&view), verified(HOSTILE, &Ok(problems))] {
+            assert!(!page.contains("<script") && !page.contains("secret"), "{page}");
+            assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! One look at a store, and the watcher that takes looks without becoming a load.
+
+use std::time::{Duration, Instant};
+
+use sessile_core::{Clock, Detail, Details, HeldLock, Key, Sessions, Stat, Timestamp, Totals};
+use sessile_stores::layouts::EntryName;
+
+/// A count is repeated after this many times its duration.
+const REST_TIMES: u32 = 100;
+/// The most locks that are shown.
+pub const LOCKS_MAX: usize = 20;
+
+/// What one look has found. What a store cannot tell is `None`.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// The redacted URL.
+    pub label: String,
+    /// When.
+    pub at: Timestamp,
+    /// Counted events of all processes.
+    pub totals: Option<Totals>,
+    /// Sizes and ages, perhaps of an earlier look.
+    pub stat: Option<Stat>,
+    /// The locks that are held.
+    pub locks: Option<Vec<HeldLock>>,
+    /// What only this kind of store has.
+    pub details: Details,
+    /// Why the store could not be looked at.
+    pub error: Option<String>,
+}
+
+/// Takes looks at one store.
+pub struct Watcher {
+    sessions: Sessions,
+    clock: Clock,
+    stat: Costly<Stat>,
+    locks: Costly<Vec<HeldLock>>,
+    details: Costly<Details>,
+}
+
+/// A result that is not asked for anew before it may cost that again.
+struct Costly<T> {
+    last: Option<T>,
+    next: Option<Instant>,
+    error: Option<String>,
+}
+
+impl<T: Clone> Costly<T> {
+    const fn new() -> Costly<T> {
+        Costly { last: None, next: None, error: None }
+    }
+
+    fn get(&mut self, ask: impl FnOnce() -> sessile_core::Result<T>) -> Option<T> {
+        let start = Instant::now();
+        if self.next.is_none_or(|next| start >= next) {
+            let asked = ask();
+            self.next = Some(Instant::now() + start.elapsed() * REST_TIMES);
+            self.error = match &asked {
+                Err(error) if *error.kind() != sessile_core::ErrorKind::Unsupported => {
+                    Some(format!("{error:#}"))
+                }
+                _ => None,
+            };
+            self.last = asked.ok();
+        }
+        self.last.clone()
+    }
+}
+
+impl Watcher {
+    /// Watches an opened store.
+    pub fn new(sessions: Sessions, clock: Clock) -> Watcher {
+        Watcher {
+            sessions,
+            clock,
+            stat: Costly::new(),
+            locks: Costly::new(),
+            details: Costly::new(),
+        }
+    }
+
+    /// Looks at the store.
+    pub fn look(&mut self) -> View {
+        let Watcher { sessions, clock, stat, locks, details } = self;
+        let view = View {
+            label: sessions.label().to_owned(),
+            at: clock.now(),
+            totals: sessions.totals(),
+            stat: stat.get(|| sessions.stat()),
+            locks: locks.get(|| sessions.locks(LOCKS_MAX)),
+            details: details.get(|| sessions.details()).unwrap_or_default(),
+            error: None,
+        };
+        let error = stat.error.clone().or(locks.error.clone()).or(details.error.clone());
+        View { error, ..view }
+    }
+
+    /// The store.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+}
+
+/// A session as `sessile scan` shows it: the first digits of the SHA-256 of its id.
+pub fn session_digest(key: Option<&Key>) -> String {
+    let digest = key.and_then(|key| EntryName::Tagged(key.clone()).digest());
+    digest.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// A lock in words: session, holder, since when.
+pub fn lock_line(lock: &HeldLock, now: Timestamp) -> String {
+    let mut line = format!("{:<12}", session_digest(lock.key.as_ref()));
+    match lock.holder.pid {
+        Some(pid) => line.push_str(&format!("  pid {pid}")),
+        None => line.push_str("  pid unknown"),
+    }
+    if let Some(host) = &lock.holder.host {
+        line.push_str(&format!(" on {host}"));
+    }
+    if let Some(since) = lock.holder.since {
+        let held: Duration = now.since(since);
+        line.push_str(&format!("  for {:.1} s", held.as_secs_f64()));
+    }
+    if lock.has_waiters == Some(true) {
+        line.push_str("  others wait");
+    }
+    line
+}
+
+/// The number of a detail, in the base unit of Prometheus, and the end of its name.
+pub fn number_of(detail: &Detail) -> Option<(f64, &'static str)> {
+    match detail {
+        Detail::Count(number) => Some((*number as f64, "")),
+        Detail::Bytes(bytes) => Some((*bytes as f64, "_bytes")),
+        Detail::Milliseconds(ms) => Some((*ms as f64 / 1_000.0, "_seconds")),
+        Detail::Text(_) => None,
+    }
+}
