@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 160.0;
-const LEFT: f64 = 56.0;
-const BOTTOM: f64 = 22.0;
+const LEFT: f64 = 84.0;
+const BOTTOM: f64 = 30.0;
 const TOP: f64 = 10.0;
 const MINUTES: f64 = 60.0;
 

@@ -14,6 +14,7 @@ a:focus-visible,[tabindex]:focus-visible{outline:3px solid var(--line);outline-o
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:1rem}\
 figure{margin:0;padding:.75rem;background:var(--box);border:1px solid var(--edge);border-radius:.5rem}\
 svg{width:100%;height:auto;display:block}svg text{fill:var(--pale);font-size:13px}\
+@media(max-width:40rem){svg text{font-size:22px}}\
 .grid{stroke:var(--edge)}.line{fill:none;stroke:var(--line);stroke-width:2}.dot{fill:var(--line)}\
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%}th,td{text-align:left;\
 padding:.35rem .75rem .35rem 0;border-bottom:1px solid var(--edge);overflow-wrap:anywhere;vertical-align:top}\
