@@ -1,4 +1,4 @@
-//! The verbs that look at a store in use: doctor, locks, top, metrics, serve; and man.
+//! The verbs that look at a store in use: doctor, locks, top, metrics, serve; and the units.
 
 #![allow(
     clippy::unwrap_used,
@@ -228,18 +228,6 @@ fn a_token_of_a_file_is_used_and_a_short_one_refused() {
     std::fs::write(&file, "0123456789abcdefX\n").unwrap();
     let mut server = Running::start(&["serve", &url, "--token-file", &path], false);
     assert!(server.line().ends_with("/0123456789abcdefX/"));
-}
-
-#[test]
-fn there_is_a_manual_page_for_each_verb() {
-    let dir = on_disk();
-    let place = dir.path().display().to_string();
-    assert_eq!(sessile(&["man", &place]).status.code(), Some(0));
-    for name in ["sessile.1", "sessile-doctor.1", "sessile-gc.1", "sessile-bench.1"] {
-        let page = std::fs::read_to_string(dir.path().join(name)).unwrap();
-        assert!(page.contains(".TH"), "{name}");
-    }
-    assert_eq!(sessile(&["man", "/nowhere/at/all"]).status.code(), Some(3));
 }
 
 #[test]
