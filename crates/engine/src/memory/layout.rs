@@ -61,13 +61,6 @@ pub const LANES: u64 = 6;
 pub mod process_word {
     pub const LIFE: u64 = 0; // generation << 1 | 1 until its owner was recovered from
     pub const PID: u64 = 1; // for messages: in the namespace of its owner
-    // Counted for the operator, in the line that its owner reads with each call.
-    pub const REQUESTS: u64 = 2;
-    pub const HITS: u64 = 3;
-    pub const COMMITS: u64 = 4;
-    pub const LOCK_WAITS: u64 = 5;
-    pub const LOCK_WAIT_US: u64 = 6;
-    pub const LOCK_WAIT_US_MOST: u64 = 7;
     // Statistics, kept from one owner to the next.
     pub const EXAMINED: u64 = 8; // records that maintenance examined
     pub const EXAMINED_MOST: u64 = 9; // in one call
@@ -79,6 +72,15 @@ pub mod process_word {
     pub const GROWTH_NS_MOST: u64 = 15; // CPU time of one growth of a file
 }
 pub const LANES_AT: u64 = 128;
+
+/// Counted for the operator, a line for each process slot. Apart from the slot: all threads of the
+/// owner load the slot's first line in each call, and a store there would take it from their caches.
+///
+/// ```text
+/// word  0         1     2        3           4             5                     6
+///       requests  hits  commits  lock waits  lock wait us  longest lock wait us  unused
+/// ```
+pub const COUNTERS: u64 = PROCESSES + PROCESSES_MAX * PROCESS_BYTES;
 
 /// Segment headers, a line each: `SegmentWords`.
 pub const SEGMENTS: u64 = 2 << 20;
@@ -131,7 +133,8 @@ const _: () = {
     assert!(INDEX_BYTES / PAGE_BYTES / 8 <= INDEX_PAGES_BYTES, "the bitmap covers the index");
     let apart = BINS + BINS_MAX * BIN_BYTES <= INDEX_PAGES
         && INDEX_PAGES + INDEX_PAGES_BYTES <= PROCESSES
-        && PROCESSES + PROCESSES_MAX * PROCESS_BYTES <= SEGMENTS;
+        && PROCESSES + PROCESSES_MAX * PROCESS_BYTES <= COUNTERS
+        && COUNTERS + PROCESSES_MAX * CACHE_LINE_BYTES <= SEGMENTS;
     assert!(apart, "the parts of the control file do not overlap");
     assert!(LANES_AT + LANES * 64 <= PROCESS_BYTES, "the lanes fit into a slot");
     assert!(BLOCK_BYTES.is_multiple_of(PAGE_BYTES), "blocks are whole pages");

@@ -8,7 +8,7 @@ use sessile_core::{Clock, Timestamp};
 use super::data_file::DataFile;
 use super::layout::{
     BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, BUCKET_BYTES, BUCKET_WORDS,
-    CACHE_LINE_BYTES, ENTRIES_OF_BLOCK, LANES_AT, LINE_WORDS, PROCESS_BYTES, PROCESSES,
+    CACHE_LINE_BYTES, COUNTERS, ENTRIES_OF_BLOCK, LANES_AT, LINE_WORDS, PROCESS_BYTES, PROCESSES,
     SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SLOTS_MAX, STAMPS_BYTES, header,
 };
 use super::map::Region;
@@ -224,9 +224,9 @@ impl Plane {
         self.control.word(PROCESSES + slot * PROCESS_BYTES + word * 8)
     }
 
-    /// The first words of a slot: [`process_word`](super::layout::process_word).
-    pub fn process_line(&self, slot: u64) -> &[Word; LINE_WORDS] {
-        self.control.line(PROCESSES + slot * PROCESS_BYTES)
+    /// What the owners of a slot have counted: [`COUNTERS`].
+    pub fn counters(&self, slot: u64) -> &[Word; LINE_WORDS] {
+        self.control.line(COUNTERS + slot * CACHE_LINE_BYTES)
     }
 
     pub fn lane(&self, slot: u64, lane: u64) -> &[Word; LINE_WORDS] {

@@ -27,9 +27,14 @@ impl RecordWriter {
             }
             wait_max.saturating_sub(start.get_or_insert_with(Instant::now).elapsed())
         };
+        // Over all tries: a session that moves while others wait for it is one wait of each.
+        let waits_since = Cell::new(None);
         let begun = follow_aliases(&plane.digest_to_find(key), |digest| {
-            retry(|| self.try_begin(plane, *digest, bin, left()))
+            retry(|| self.try_begin(plane, *digest, bin, (left(), &waits_since)))
         });
+        if let Some(since) = waits_since.get() {
+            self.count_wait(plane, since.elapsed());
+        }
         let hit = begun.as_ref().is_ok_and(|((_, found), _)| found.record.is_some());
         self.count_begin(plane, hit);
         let ((held, mut found), moved_to) = begun?;
@@ -47,7 +52,7 @@ impl RecordWriter {
         plane: &Plane,
         digest: KeyDigest,
         bin: u64,
-        wait_max: Duration,
+        (wait_max, waits_since): (Duration, &Cell<Option<Instant>>),
     ) -> Result<Option<ControlFlow<(HeldEntry, Found), KeyDigest>>> {
         let (entry, hint) = match plane.find_or_take(self, digest)? {
             KeyEntry::New(entry, lock, state) => {
@@ -68,18 +73,13 @@ impl RecordWriter {
         };
         // Read anew before each try: each log-out would send all waiters back to the start.
         let before = Cell::new(entry.state());
-        // Asked for the first time when the lock is not free: no clock is read for a free one.
-        let waits_since = Cell::new(None);
         let attempt = self.lock_within(plane, entry.lock(), wait_max, || {
             before.set(entry.state());
-            if waits_since.get().is_none() && !wait_max.is_zero() {
-                waits_since.set(Some(Instant::now()));
+            if !wait_max.is_zero() {
+                note_wait(waits_since, entry.lock());
             }
             entry.belongs_to(digest)
         });
-        if let Some(since) = waits_since.get() {
-            self.count_wait(plane, since.elapsed());
-        }
         let lock = match attempt {
             LockAttempt::Acquired(lock) => lock,
             LockAttempt::Moved => return Ok(None),
@@ -119,5 +119,16 @@ impl RecordWriter {
         };
         entry.lock().unlock(lock);
         outcome
+    }
+}
+
+/// Notes when a wait began. A lock that others took and gave back meanwhile is no wait. Not in
+/// models, as with all counters.
+fn note_wait(waits_since: &Cell<Option<Instant>>, lock: &Word) {
+    if !cfg!(sessile_model)
+        && waits_since.get().is_none()
+        && LockWord(lock.load(Relaxed)).owner().is_some()
+    {
+        waits_since.set(Some(Instant::now()));
     }
 }

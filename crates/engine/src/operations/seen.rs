@@ -1,7 +1,7 @@
 //! What an operator sees of all processes at once: the locks that are held, and what was counted.
 //!
-//! Invariant: reads words and takes no lock; a count of a dead process stays, because its slot
-//! keeps it for the next owner.
+//! Invariant: reads words and takes no lock; a count of a dead process stays, because the line of
+//! its slot keeps it for the next owner.
 
 use sessile_core::{Bin, HeldLock, Totals};
 
@@ -37,17 +37,21 @@ impl Plane {
     }
 
     pub fn totals(&self) -> Totals {
-        let words =
-            |word| (0..PROCESSES_MAX).map(move |slot| self.process_word(slot, word).load(Relaxed));
-        let sum = |word| words(word).fold(0, u64::saturating_add);
-        Totals {
-            requests: sum(process_word::REQUESTS),
-            hits: sum(process_word::HITS),
-            commits: sum(process_word::COMMITS),
-            failed_saves: self.header(header::FAILED_SAVES).load(Relaxed),
-            lock_waits: sum(process_word::LOCK_WAITS),
-            lock_wait_us: sum(process_word::LOCK_WAIT_US),
-            lock_wait_us_max: words(process_word::LOCK_WAIT_US_MOST).max().unwrap_or(0),
+        let failed_saves = self.header(header::FAILED_SAVES).load(Relaxed);
+        let mut totals = Totals { failed_saves, ..Totals::default() };
+        for slot in 0..PROCESSES_MAX {
+            let words = self.counters(slot).each_ref().map(|word| word.load(Relaxed));
+            let [requests, hits, commits, lock_waits, lock_wait_us, lock_wait_us_max, ..] = words;
+            totals.add(&Totals {
+                requests,
+                hits,
+                commits,
+                failed_saves: 0,
+                lock_waits,
+                lock_wait_us,
+                lock_wait_us_max,
+            });
         }
+        totals
     }
 }

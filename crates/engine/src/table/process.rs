@@ -135,7 +135,7 @@ impl AttachedProcess {
     #[inline(always)]
     pub fn count_begin(&self, plane: &Plane, hit: bool) {
         if !cfg!(sessile_model) {
-            let [_, _, requests, hits, ..] = plane.process_line(self.slot);
+            let [requests, hits, ..] = plane.counters(self.slot);
             add_own(requests, 1);
             add_own(hits, u64::from(hit));
         }
@@ -144,16 +144,17 @@ impl AttachedProcess {
     #[inline(always)]
     pub fn count_commit(&self, plane: &Plane) {
         if !cfg!(sessile_model) {
-            let [_, _, _, _, commits, ..] = plane.process_line(self.slot);
+            let [_, _, commits, ..] = plane.counters(self.slot);
             add_own(commits, 1);
         }
     }
 
     pub fn count_wait(&self, plane: &Plane, waited: Duration) {
         let us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX);
-        self.count(plane, word::LOCK_WAITS, 1);
-        self.count(plane, word::LOCK_WAIT_US, us);
-        self.count_most(plane, word::LOCK_WAIT_US_MOST, us);
+        let [_, _, _, waits, wait_us, wait_us_max, ..] = plane.counters(self.slot);
+        add_own(waits, 1);
+        add_own(wait_us, us);
+        raise_own(wait_us_max, us);
     }
 
     pub fn count_cpu(&self, plane: &Plane, word: u64, since: Duration) {
@@ -162,10 +163,7 @@ impl AttachedProcess {
     }
 
     pub fn count_most(&self, plane: &Plane, word: u64, value: u64) {
-        let word = plane.process_word(self.slot, word);
-        if word.load(Relaxed) < value {
-            word.store(value, Relaxed);
-        }
+        raise_own(plane.process_word(self.slot, word), value);
     }
 }
 
@@ -181,6 +179,12 @@ fn taken_for_dead() -> Error {
 #[inline(always)]
 fn add_own(word: &Word, by: u64) {
     word.store(word.load(Relaxed).wrapping_add(by), Relaxed);
+}
+
+fn raise_own(word: &Word, value: u64) {
+    if word.load(Relaxed) < value {
+        word.store(value, Relaxed);
+    }
 }
 
 fn life_of(generation: u64) -> u64 {
