@@ -18,6 +18,13 @@ pub fn run(arguments: &ServeArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
     let examination = Examination::new(&arguments.url);
     let options = ServeOptions { address: arguments.listen, token, examination };
+    if !arguments.listen.ip().is_loopback() {
+        eprintln!(
+            "sessile serve: warning: {} can be reached from other hosts, and the page is not \
+             encrypted: whoever sees the address in the network can read the page; prefer ssh -L",
+            arguments.listen
+        );
+    }
     interrupted::watch();
     let told = |served: &sessile_watch::Served, token: &str| {
         let _ = print(&format!("http://{}/{token}/\n", served.address()));

@@ -14,8 +14,10 @@
 mod chart;
 mod frame;
 mod history;
+mod http;
 mod listener;
 mod metrics;
+mod once;
 mod page;
 mod style;
 mod units;
@@ -23,6 +25,7 @@ mod view;
 
 pub use frame::frame;
 pub use history::History;
-pub use listener::{ServeOptions, Served, serve_metrics, serve_page};
+pub use http::Served;
+pub use listener::{ServeOptions, serve_metrics, serve_page};
 pub use metrics::metrics;
 pub use view::{View, Watcher, lock_line, session_digest};

@@ -1,29 +1,29 @@
-//! The HTTP servers of `sessile metrics --listen` and `sessile serve`.
+//! What `sessile metrics --listen` and `sessile serve` answer.
 //!
-//! Invariants: only GET and HEAD are answered, and nothing is changed; the page answers only below
-//! a random token and only to its own name, so that a page of another site cannot reach it through
-//! a name that leads here; every answer has a policy that lets in no script and nothing from
-//! elsewhere.
+//! Invariants: nothing is changed; the page answers only below a random token; a question that may
+//! take long runs beside the serving threads, once at a time. Not here: HTTP itself (`http`).
 
 use std::io::Read;
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sessile_core::{Clock, Error, ErrorKind, Result, Sessions};
-use sessile_doctor::{Examination, examine};
-use tiny_http::{Header, Method, Request, Response, Server};
+use sessile_core::{Clock, Error, ErrorKind, Result, Sessions, Verified};
+use sessile_doctor::{Examination, Report, examine};
 
 use crate::history::{History, STEP};
+use crate::http::{Answer, Asked, Served};
 use crate::metrics::metrics;
+use crate::once::{Once, Shown};
 use crate::page;
-use crate::view::{View, Watcher};
+use crate::view::{LOCKS_MAX, View, Watcher};
 
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
-                      form-action 'none'; frame-ancestors 'none'";
-const REFRESH_SECONDS: &str = "10";
+const REFRESH_SECONDS: u32 = 10;
+/// Of a page that waits for a result.
+const ASK_AGAIN_SECONDS: u32 = 2;
 const TOKEN_BYTES: usize = 16;
-/// How often a server looks whether it is to end.
+const HTML: &str = "text/html; charset=utf-8";
+/// How often a thread looks whether it is to end.
 const ASK_TO_END: Duration = Duration::from_millis(250);
 
 /// What the page's server needs.
@@ -36,28 +36,6 @@ pub struct ServeOptions {
     pub examination: Examination,
 }
 
-/// A server that listens.
-pub struct Served {
-    server: Server,
-    address: SocketAddr,
-}
-
-impl Served {
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-fn listen(address: SocketAddr) -> Result<Served> {
-    let server = Server::http(address).map_err(|error| {
-        Error::new(ErrorKind::Io, format!("{address} cannot be listened on: {error}"))
-            .advice("choose another port in --listen, or 0 for a free one")
-    })?;
-    let address = server.server_addr().to_ip().unwrap_or(address);
-    Ok(Served { server, address })
-}
-
 /// Serves `/metrics` until `ends` says so. `ready` is told the address.
 ///
 /// # Errors
@@ -67,22 +45,18 @@ pub fn serve_metrics(
     sessions: &Sessions,
     address: SocketAddr,
     ready: impl FnOnce(&Served),
-    ends: impl Fn() -> bool,
+    ends: impl Fn() -> bool + Sync,
 ) -> Result<()> {
-    let served = listen(address)?;
+    let served = Served::listen(address)?;
     ready(&served);
-    let mut watcher = Watcher::new(sessions.clone(), Clock::system());
-    while !ends() {
-        let Ok(Some(request)) = served.server.recv_timeout(ASK_TO_END) else { continue };
-        let path = request.url().split('?').next().unwrap_or_default().to_owned();
-        match path.as_str() {
-            "/metrics" | "/" => {
-                let text = metrics(&watcher.look());
-                answer(request, 200, "text/plain; version=0.0.4; charset=utf-8", &text, false);
-            }
-            _ => not_found(request),
+    let watcher = Mutex::new(Watcher::new(sessions.clone(), Clock::system()));
+    served.serve(&ends, &|asked: &Asked| match asked.path.as_str() {
+        "/metrics" | "/" => {
+            let text = metrics(&locked(&watcher).look());
+            Answer::new("text/plain; version=0.0.4; charset=utf-8", text)
         }
-    }
+        _ => Answer::not_found(),
+    });
     Ok(())
 }
 
@@ -97,114 +71,115 @@ pub fn serve_page(
     ready: impl FnOnce(&Served, &str),
     ends: impl Fn() -> bool + Sync,
 ) -> Result<()> {
-    let served = listen(options.address)?;
+    let served = Served::listen(options.address)?;
     let token = match &options.token {
         Some(token) => token.clone(),
         None => random_token()?,
     };
-    let history = Mutex::new(History::default());
-    push_look(&history, Watcher::new(sessions.clone(), Clock::system()).look());
+    let mut watcher = Watcher::new(sessions.clone(), Clock::system());
+    let page = Page {
+        sessions,
+        examination: &options.examination,
+        token: &token,
+        history: Mutex::default(),
+        verified: Once::new(),
+        examined: Once::new(),
+    };
+    locked(&page.history).push(watcher.look());
     ready(&served, &token);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut watcher = Watcher::new(sessions.clone(), Clock::system());
             let mut waited = Duration::ZERO;
             while !ends() {
                 std::thread::sleep(ASK_TO_END);
                 waited += ASK_TO_END;
                 if waited >= STEP {
                     waited = Duration::ZERO;
-                    push_look(&history, watcher.look());
+                    let view = watcher.look();
+                    locked(&page.history).push(view);
                 }
             }
         });
-        while !ends() {
-            let Ok(Some(request)) = served.server.recv_timeout(ASK_TO_END) else { continue };
-            handle(request, sessions, options, &served, (&token, &history));
-        }
+        served.serve(&ends, &|asked: &Asked| page.answer(asked));
     });
     Ok(())
 }
 
-fn push_look(history: &Mutex<History>, view: View) {
-    history.lock().unwrap_or_else(PoisonError::into_inner).push(view);
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn handle(
-    request: Request,
-    sessions: &Sessions,
-    options: &ServeOptions,
-    served: &Served,
-    (token, history): (&str, &Mutex<History>),
-) {
-    let path = request.url().to_owned();
-    let (path, query) = path.split_once('?').unwrap_or((&path, ""));
-    let named = path.trim_start_matches('/').split_once('/');
-    let Some((_, name)) = named.filter(|(given, _)| same(given, token)) else {
-        return not_found(request);
-    };
-    if !is_own_name(&request, served.address) {
-        return answer(request, 421, "text/plain", "not the name of this server\n", false);
-    }
-    let history = history.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let moves = name.is_empty() && query != "still";
-    let text = match name {
-        "" => page::overview(&history),
-        "locks" => {
-            let look = Watcher::new(sessions.clone(), Clock::system()).look();
-            page::locks(&look)
+struct Page<'a> {
+    sessions: &'a Sessions,
+    examination: &'a Examination,
+    token: &'a str,
+    history: Mutex<History>,
+    verified: Once<String>,
+    examined: Once<String>,
+}
+
+impl Page<'_> {
+    fn answer(&self, asked: &Asked) -> Answer {
+        let named = asked.path.trim_start_matches('/').split_once('/');
+        let Some((_, name)) = named.filter(|(given, _)| same(given, self.token)) else {
+            return Answer::not_found();
+        };
+        match name {
+            "" => {
+                let history = locked(&self.history).clone();
+                let refresh_seconds = (asked.query != "still").then_some(REFRESH_SECONDS);
+                Answer { refresh_seconds, ..Answer::new(HTML, page::overview(&history)) }
+            }
+            "locks" => Answer::new(HTML, page::locks(&self.locks())),
+            "verify" => {
+                let sessions = self.sessions.clone();
+                self.shown("Verify", self.verified.ask(move || verify_page(&sessions)))
+            }
+            "doctor" => {
+                let label = self.sessions.label().to_owned();
+                let examination = self.examination.clone();
+                self.shown("Doctor", self.examined.ask(move || doctor_page(&label, &examination)))
+            }
+            _ => Answer::not_found(),
         }
-        "verify" => page::verified(sessions.label(), &sessions.verify(&mut |_| {})),
-        "doctor" => page::examined(sessions.label(), &examine(&options.examination)),
-        _ => return not_found(request),
-    };
-    answer(request, 200, "text/html; charset=utf-8", &text, moves);
+    }
+
+    /// The locks alone: sizes and details may cost minutes.
+    fn locks(&self) -> View {
+        let (locks, error) = match self.sessions.locks(LOCKS_MAX) {
+            Ok(locks) => (Some(locks), None),
+            Err(error) if *error.kind() == ErrorKind::Unsupported => (None, None),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
+        let (label, at) = (self.sessions.label().to_owned(), Clock::system().now());
+        View { label, at, locks, error, ..View::default() }
+    }
+
+    fn shown(&self, title: &str, shown: Shown<String>) -> Answer {
+        match shown {
+            Shown::Fresh(text) => Answer::new(HTML, text),
+            Shown::Running(last) => {
+                let text = last.unwrap_or_else(|| page::running(title, self.sessions.label()));
+                Answer { refresh_seconds: Some(ASK_AGAIN_SECONDS), ..Answer::new(HTML, text) }
+            }
+        }
+    }
+}
+
+fn verify_page(sessions: &Sessions) -> String {
+    let result: Result<Verified> = sessions.verify(&mut |_| {});
+    page::verified(sessions.label(), &result)
+}
+
+fn doctor_page(label: &str, examination: &Examination) -> String {
+    let result: Result<Report> = examine(examination);
+    page::examined(label, &result)
 }
 
 /// In a time that does not tell how much of it is right.
 fn same(given: &str, token: &str) -> bool {
     let different = given.bytes().zip(token.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     given.len() == token.len() && different == 0
-}
-
-/// The address, or a name that always leads to this host. On another address than loopback any
-/// name may be this server's.
-fn is_own_name(request: &Request, address: SocketAddr) -> bool {
-    if !address.ip().is_loopback() {
-        return true;
-    }
-    let host = request.headers().iter().find(|header| header.field.equiv("Host"));
-    let host = host.map(|header| header.value.as_str().to_owned()).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
-    name == "localhost" || name.trim_matches(['[', ']']) == address.ip().to_string()
-}
-
-fn not_found(request: Request) {
-    answer(request, 404, "text/plain", "there is nothing here\n", false);
-}
-
-fn answer(request: Request, code: u16, kind: &str, text: &str, refreshes: bool) {
-    let reads = matches!(request.method(), Method::Get | Method::Head);
-    let (code, text) = if reads { (code, text) } else { (405, "only GET\n") };
-    let mut response = Response::from_string(text).with_status_code(code);
-    let mut headers = vec![
-        ("Content-Type", kind),
-        ("Content-Security-Policy", POLICY),
-        ("X-Content-Type-Options", "nosniff"),
-        ("Referrer-Policy", "no-referrer"),
-        ("Cache-Control", "no-store"),
-    ];
-    if refreshes {
-        headers.push(("Refresh", REFRESH_SECONDS));
-    }
-    for (name, value) in headers {
-        if let Ok(header) = Header::from_bytes(name, value) {
-            response.add_header(header);
-        }
-    }
-    if let Err(error) = request.respond(response) {
-        log::debug!("a reader went away: {error}");
-    }
 }
 
 fn random_token() -> Result<String> {

@@ -146,7 +146,8 @@ impl<const N: usize> From<[String; N]> for Row<N> {
 /// The locks that are held.
 pub fn locks(view: &View) -> String {
     let Some(locks) = &view.locks else {
-        return page("Locks", &view.label, "<p>This store cannot list its locks.</p>");
+        let why = view.error.as_deref().unwrap_or("This store cannot list its locks.");
+        return page("Locks", &view.label, &format!("<p>{}</p>", escaped(why)));
     };
     let rows = locks.iter().map(|lock| {
         let holder = &lock.holder;
@@ -163,6 +164,11 @@ pub fn locks(view: &View) -> String {
     let table = table("Locks", ["session", "pid", "host", "held for", "others wait"], rows);
     let many = format!("<h2>{} held, of which 20 at most are shown</h2>{table}", locks.len());
     page("Locks", &view.label, &many)
+}
+
+/// Before the first result of `verify` or `doctor`.
+pub fn running(title: &str, label: &str) -> String {
+    page(title, label, &format!("<h2>{title}</h2><p>This is under way.</p>"))
 }
 
 /// The result of `verify`.

@@ -7,6 +7,8 @@ use sessile_stores::layouts::EntryName;
 
 /// A count is repeated after this many times its duration.
 const REST_TIMES: u32 = 100;
+/// A store that could not be looked at is tried again after this at the latest.
+const RETRY_MAX: Duration = Duration::from_secs(2);
 /// The most locks that are shown.
 pub const LOCKS_MAX: usize = 20;
 
@@ -54,13 +56,15 @@ impl<T: Clone> Costly<T> {
         let start = Instant::now();
         if self.next.is_none_or(|next| start >= next) {
             let asked = ask();
-            self.next = Some(Instant::now() + start.elapsed() * REST_TIMES);
             self.error = match &asked {
                 Err(error) if *error.kind() != sessile_core::ErrorKind::Unsupported => {
                     Some(format!("{error:#}"))
                 }
                 _ => None,
             };
+            let rest = start.elapsed() * REST_TIMES;
+            let rest = if self.error.is_some() { rest.min(RETRY_MAX) } else { rest };
+            self.next = Some(Instant::now() + rest);
             self.last = asked.ok();
         }
         self.last.clone()
@@ -134,5 +138,30 @@ pub fn number_of(detail: &Detail) -> Option<(f64, &'static str)> {
         Detail::Bytes(bytes) => Some((*bytes as f64, "_bytes")),
         Detail::Milliseconds(ms) => Some((*ms as f64 / 1_000.0, "_seconds")),
         Detail::Text(_) => None,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use sessile_core::Error;
+
+    /// A server that was gone for a moment was shown as gone for a hundred times its time-out.
+    #[test]
+    fn an_error_is_not_shown_for_longer_than_the_store_has_it() {
+        let mut costly = Costly::new();
+        let slow = |result: sessile_core::Result<u64>| {
+            std::thread::sleep(Duration::from_millis(100));
+            result
+        };
+        let unreachable = || Err(Error::new(sessile_core::ErrorKind::Unreachable, "gone"));
+        assert_eq!(costly.get(|| slow(unreachable())), None);
+        assert!(costly.error.is_some());
+        assert!(costly.next.unwrap() <= Instant::now() + RETRY_MAX);
+        costly.next = None;
+        assert_eq!(costly.get(|| slow(Ok(7))), Some(7));
+        assert_eq!(costly.error, None);
+        assert!(costly.next.unwrap() > Instant::now() + 2 * RETRY_MAX, "a count rests");
     }
 }
