@@ -96,7 +96,7 @@ impl Sessions {
 
     /// What all processes of this store have counted; `None` if nobody counts for all.
     pub fn totals(&self) -> Option<Totals> {
-        self.0.tally.as_ref().map(|tally| tally.totals()).or_else(|| self.0.store.totals())
+        self.0.tally.as_ref().and_then(|tally| tally.totals()).or_else(|| self.0.store.totals())
     }
 
     /// The redacted URL of the store.

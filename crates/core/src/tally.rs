@@ -46,6 +46,6 @@ pub trait Tally: Send + Sync {
     fn count_commit(&self);
     /// A save that failed.
     fn count_failed_save(&self);
-    /// All that was counted, by any process.
-    fn totals(&self) -> Totals;
+    /// All that was counted, by any process; `None` if nobody has counted yet.
+    fn totals(&self) -> Option<Totals>;
 }

@@ -70,6 +70,13 @@ pub(crate) struct Subject<'a> {
     pub facts: &'a [ServerFacts],
 }
 
+impl Subject<'_> {
+    /// Whether PHP's own handler has its files in the directory of the store, too.
+    pub fn shared_with_php(&self) -> bool {
+        self.url.text("php").is_some_and(|word| word != "0")
+    }
+}
+
 /// The options that name the stores of a store that is made of others.
 const INNER: [&str; 4] = ["home", "large", "from", "to"];
 
@@ -123,4 +130,19 @@ fn examine_one(subject: &Subject<'_>, findings: &mut Vec<Finding>) -> Result<()>
     }
     php::check(subject, findings);
     Ok(())
+}
+
+/// The codes that rules find, with planted facts in place of a server.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+pub(crate) fn with_subject(
+    url: &str,
+    rules: impl FnOnce(&Subject<'_>, &mut Vec<Finding>),
+) -> Vec<&'static str> {
+    let examination = Examination::new(url);
+    let url = StoreUrl::parse(url).unwrap();
+    let entry = entry_for(&url).unwrap();
+    let mut findings = Vec::new();
+    rules(&Subject { examination: &examination, url: &url, entry, facts: &[] }, &mut findings);
+    findings.iter().map(|finding| finding.code).collect()
 }

@@ -1,5 +1,6 @@
 //! PHP's settings against each other, and against the store.
 
+use std::fs::read_dir;
 use std::path::Path;
 
 use sessile_stores::StoreUrl;
@@ -8,14 +9,12 @@ use crate::examination::Subject;
 use crate::finding::Finding;
 use crate::php_settings::{PhpSettings, PhpSource, read};
 
-/// Files that run a collector from a timer: Debian's for PHP, and ours.
-const COLLECTORS: [&str; 5] = [
-    "etc/cron.d/php",
-    "etc/cron.d/sessile",
-    "etc/systemd/system/sessile-gc.timer",
-    "etc/systemd/system/timers.target.wants/sessile-gc.timer",
-    "etc/systemd/system/timers.target.wants/phpsessionclean.timer",
-];
+/// Files that run Debian's collector, which cleans only after PHP's own handler.
+const COLLECTORS_OF_FILES: [&str; 2] =
+    ["etc/cron.d/php", "etc/systemd/system/timers.target.wants/phpsessionclean.timer"];
+/// Directories with files that may run ours.
+const PLACES_OF_OURS: [&str; 3] =
+    ["etc/cron.d", "etc/systemd/system", "etc/systemd/system/timers.target.wants"];
 const SECONDS: u64 = 1_000;
 
 pub fn check(subject: &Subject<'_>, findings: &mut Vec<Finding>) {
@@ -49,14 +48,10 @@ pub fn check(subject: &Subject<'_>, findings: &mut Vec<Finding>) {
     check_times(subject, &settings, findings);
 }
 
-fn shared_with_php(url: &StoreUrl) -> bool {
-    url.text("php").is_some_and(|word| word != "0")
-}
-
 fn check_handler(subject: &Subject<'_>, settings: &PhpSettings, findings: &mut Vec<Finding>) {
     let handler = settings.text("session.save_handler");
     let path = settings.text("session.save_path");
-    if handler == "files" && shared_with_php(subject.url) {
+    if handler == "files" && subject.shared_with_php() {
         // `N;MODE;/dir`
         let directory = path.rsplit(';').next().unwrap_or_default();
         let same = subject.url.path().is_ok_and(|own| own == Path::new(directory));
@@ -88,7 +83,7 @@ fn check_handler(subject: &Subject<'_>, settings: &PhpSettings, findings: &mut V
         ));
     }
     let same =
-        StoreUrl::parse(path).is_ok_and(|theirs| theirs.redacted() == subject.url.redacted());
+        StoreUrl::parse(path).is_ok_and(|theirs| theirs.identity() == subject.url.identity());
     if !same {
         findings.push(Finding::critical(
             "php-other-path",
@@ -173,7 +168,9 @@ fn check_rules(settings: &PhpSettings, findings: &mut Vec<Finding>) {
 fn check_collectors(subject: &Subject<'_>, settings: &PhpSettings, findings: &mut Vec<Finding>) {
     let probability = settings.number("session.gc_probability").unwrap_or(0);
     let root = &subject.examination.root;
-    let timer = COLLECTORS.iter().find(|file| root.join(file).exists());
+    let of_files = COLLECTORS_OF_FILES.iter().filter(|file| root.join(file).exists());
+    let of_files = of_files.filter(|_| settings.text("session.save_handler") == "files");
+    let timer = of_files.map(|file| (*file).to_owned()).next().or_else(|| collector_of_ours(root));
     if let Some(timer) = timer.filter(|_| probability > 0) {
         findings.push(Finding::warning(
             "two-collectors",
@@ -182,6 +179,19 @@ fn check_collectors(subject: &Subject<'_>, settings: &PhpSettings, findings: &mu
             "set session.gc_probability = 0",
         ));
     }
+}
+
+fn collector_of_ours(root: &Path) -> Option<String> {
+    PLACES_OF_OURS.iter().find_map(|place| {
+        let names = read_dir(root.join(place)).ok()?.flatten().map(|entry| entry.file_name());
+        let mut names = names.filter_map(|name| name.into_string().ok());
+        // A timer in place of all its kind (`sessile-gc@.timer`) runs nothing.
+        let runs = |name: &String| {
+            let timer = name.starts_with("sessile-gc") && name.ends_with(".timer");
+            timer && !name.contains("@.") || *place == "etc/cron.d" && name.starts_with("sessile")
+        };
+        names.find(runs).map(|name| format!("{place}/{name}"))
+    })
 }
 
 fn check_times(subject: &Subject<'_>, settings: &PhpSettings, findings: &mut Vec<Finding>) {
@@ -197,7 +207,7 @@ fn check_times(subject: &Subject<'_>, settings: &PhpSettings, findings: &mut Vec
             "set session.gc_maxlifetime to at least session.cookie_lifetime",
         ));
     }
-    if shared_with_php(subject.url)
+    if subject.shared_with_php()
         && let Some(life) = life
         && let Ok(ours) = subject.url.number("maxlifetime", 1_440, 1..=u64::MAX)
         && ours != life

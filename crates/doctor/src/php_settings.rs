@@ -4,8 +4,11 @@
 //! setting that it does not print is missing.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 /// Where PHP's settings come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +28,22 @@ pub enum PhpSource {
 
 /// Prints what php_settings reads: one `name=value` each line.
 const PRINT: &str = r#"foreach (ini_get_all(null, false) as $name => $value) {
-    if (preg_match('/^(session\.|sessile\.|max_execution_time$)/', $name)) {
+    if (preg_match('/^(session\.|sessile\.)/', $name)) {
         echo $name, '=', str_replace("\n", ' ', (string) $value), "\n";
     }
 }
+// A php for the command line has no limit of its own: that of the site is in the files.
+$longest = 30;
+$files = explode(',', php_ini_loaded_file() . ',' . php_ini_scanned_files());
+foreach (array_filter(array_map('trim', $files)) as $file) {
+    $parsed = @parse_ini_file($file, false, INI_SCANNER_RAW);
+    $longest = $parsed['max_execution_time'] ?? $longest;
+}
+echo 'max_execution_time=', $longest, "\n";
 echo 'extension=', extension_loaded('sessile') ? 'yes' : 'no', "\n";"#;
-const OUTPUT_BYTES_MAX: usize = 64 << 10;
+const OUTPUT_BYTES_MAX: u64 = 64 << 10;
+const RUN_MAX: Duration = Duration::from_secs(5);
+const ASK_FOR_END: Duration = Duration::from_millis(10);
 
 /// The settings by their names.
 #[derive(Clone, Debug, Default)]
@@ -66,12 +79,62 @@ pub fn read(program: Option<&Path>, ini: Option<&Path>) -> Result<PhpSettings, S
             command.env("PHP_INI_SCAN_DIR", scanned);
         }
     }
-    let asked = command.args(["-r", PRINT]).stdin(Stdio::null()).stderr(Stdio::null()).output();
-    let output = asked.map_err(|error| format!("{}: {error}", program.display()))?;
-    if !output.status.success() || output.stdout.len() > OUTPUT_BYTES_MAX {
-        return Err(format!("{} does not print its settings", program.display()));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
+    command.args(["-r", PRINT]).stdin(Stdio::null()).stderr(Stdio::null()).stdout(Stdio::piped());
+    let child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+    let output = output_of(child).filter(|output| output.len() as u64 <= OUTPUT_BYTES_MAX);
+    let output =
+        output.ok_or_else(|| format!("{} does not print its settings", program.display()))?;
+    let text = String::from_utf8_lossy(&output);
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     Ok(PhpSettings(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()))
+}
+
+/// What a program prints, at most a byte more than is allowed. `None` if it fails or takes too
+/// long, also if a child of it keeps the pipe open; then it is ended.
+fn output_of(mut child: Child) -> Option<Vec<u8>> {
+    let until = Instant::now() + RUN_MAX;
+    let pipe = child.stdout.take()?;
+    let (printed, prints) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = pipe.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut bytes);
+        // Nobody listens when the time is over.
+        let _ = printed.send(read.is_ok().then_some(bytes));
+    });
+    let left = || until.saturating_duration_since(Instant::now());
+    let bytes = prints.recv_timeout(left()).ok().flatten();
+    while bytes.is_some() && !left().is_zero() {
+        match child.try_wait() {
+            Ok(Some(status)) => return bytes.filter(|_| status.success()),
+            Ok(None) => std::thread::sleep(ASK_FOR_END),
+            Err(_) => break,
+        }
+    }
+    // Both fail only for a program that has ended.
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_php_that_hangs_or_prints_without_end_is_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, script) in [("hangs", "sleep 60"), ("prints", "yes"), ("keeps", "sleep 60 & :")]
+        {
+            let program = dir.path().join(name);
+            std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&program, PermissionsExt::from_mode(0o700)).unwrap();
+            let start = Instant::now();
+            let why = read(Some(&program), None).unwrap_err();
+            assert!(why.contains("does not print"), "{why}");
+            assert!(start.elapsed() < 4 * RUN_MAX, "{name}: {:?}", start.elapsed());
+        }
+    }
 }

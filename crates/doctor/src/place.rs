@@ -141,8 +141,7 @@ fn check_room(subject: &Subject<'_>, place: &Place, room: &Statvfs, findings: &m
 fn check_modes(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) {
     let (mode, path) = (place.status.mode() & 0o7777, place.path.display());
     // Everybody makes his own files in PHP's directory, and nobody lists it.
-    let shared_with_php = subject.url.text("php").is_some_and(|word| word != "0");
-    let (write, read) = if shared_with_php { (0, 0o004) } else { (0o022, 0o055) };
+    let (write, read) = if subject.shared_with_php() { (0, 0o004) } else { (0o022, 0o055) };
     if mode & write != 0 {
         findings.push(Finding::critical(
             "writable-by-others",
@@ -170,6 +169,8 @@ fn check_owners(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding
                 "the workers cannot run as a user that does not exist",
                 "correct --user",
             )),
+            // PHP's directory belongs to root, and each worker makes files of its own in it.
+            Some(_) if subject.shared_with_php() => {}
             Some(user) if user.uid.as_raw() != owner => findings.push(Finding::critical(
                 "other-user",
                 format!("{path} belongs to {}, and the workers run as {name}", name_of(owner)),
@@ -179,7 +180,7 @@ fn check_owners(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding
             Some(_) => {}
         }
     }
-    if subject.url.text("php").is_some() || !place.status.is_dir() {
+    if subject.shared_with_php() || !place.status.is_dir() {
         return;
     }
     if let Some(foreign) = foreign_owner(&place.path, owner) {

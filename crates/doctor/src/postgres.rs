@@ -5,6 +5,9 @@ use sessile_stores::ask_server::ServerFacts;
 use crate::examination::Subject;
 use crate::finding::Finding;
 
+/// How long workers wait for a session's lock by default.
+const LOCK_WAIT_MS: u64 = 30_000;
+
 pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Finding>) {
     let is_off = |name| facts.text(name) == Some("off");
     for (name, code) in [("fsync", "fsync-off"), ("full_page_writes", "full-page-writes-off")] {
@@ -45,12 +48,19 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
             format!("CREATE INDEX {table}_due ON {table} (due, number)"),
         ));
     }
-    for name in ["idle_session_timeout", "statement_timeout", "transaction_timeout"] {
-        if facts.number(name).is_some_and(|ms| ms > 0) {
+    const ENDS_LEASE: &str =
+        "the server ends a connection that holds a session's lock, and the save is refused";
+    const ENDS_WAIT: &str = "the server ends a request that waits for its session longer than that";
+    for (name, below, why) in [
+        ("idle_session_timeout", u64::MAX, ENDS_LEASE),
+        ("statement_timeout", LOCK_WAIT_MS, ENDS_WAIT),
+        ("transaction_timeout", LOCK_WAIT_MS, ENDS_WAIT),
+    ] {
+        if facts.number(name).is_some_and(|ms| 0 < ms && ms < below) {
             findings.push(Finding::warning(
                 "server-timeout",
                 format!("{name} is {} ms", facts.text(name).unwrap_or_default()),
-                "the server ends a connection that holds a session's lock, and the save is refused",
+                why,
                 format!("ALTER ROLE ... SET {name} = 0 for the user of the sessions"),
             ));
         }

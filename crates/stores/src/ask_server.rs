@@ -4,7 +4,7 @@
 
 use sessile_core::{Operation, Result};
 
-pub use crate::facts::ServerFacts;
+pub use crate::facts::{ServerFacts, ServerTime};
 use crate::registry;
 use crate::store_url::StoreUrl;
 

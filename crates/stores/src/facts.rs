@@ -4,7 +4,7 @@
 //! missing, not guessed. Not a judgement: crates/doctor judges.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessile_core::Timestamp;
 
@@ -12,8 +12,19 @@ use sessile_core::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub struct ServerFacts {
     values: BTreeMap<String, String>,
-    /// The server's time, and how long the question took.
-    pub time: Option<(Timestamp, Duration)>,
+    /// What the server's clock has said.
+    pub time: Option<ServerTime>,
+}
+
+/// An answer to the question for the time.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerTime {
+    /// The server's time.
+    pub said: Timestamp,
+    /// How long the question took.
+    pub took: Duration,
+    /// When the answer came.
+    pub at: Instant,
 }
 
 impl ServerFacts {
@@ -32,13 +43,9 @@ impl ServerFacts {
         self.text(name)?.trim().parse().ok()
     }
 
-    /// All facts, in the order of their names.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    /// Notes the server's time, in milliseconds since 1970, and how long the question took.
-    pub(crate) fn put_time(&mut self, ms: u64, asked_for: Duration) {
-        self.time = Some((Timestamp::from_ms(ms), asked_for));
+    /// Notes the server's time, in milliseconds since 1970, which was asked for at `start`.
+    pub(crate) fn put_time(&mut self, ms: u64, start: Instant) {
+        let (said, at) = (Timestamp::from_ms(ms), Instant::now());
+        self.time = Some(ServerTime { said, took: at - start, at });
     }
 }

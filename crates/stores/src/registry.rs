@@ -131,7 +131,7 @@ pub fn open(url: &str, context: &Context) -> Result<Sessions> {
 ///
 /// Those of [`open`].
 pub fn open_to_look(url: &str, context: &Context) -> Result<Sessions> {
-    opened(url, &[], LASTING_OPTIONS, context)
+    opened(url, &[], LASTING_OPTIONS, context, Counters::Read)
 }
 
 /// Opens the store of a URL. Each option of `defaults` that the store takes and the URL lacks is
@@ -145,7 +145,16 @@ pub(crate) fn open_with_defaults(
     defaults: &[(&str, String)],
     context: &Context,
 ) -> Result<Sessions> {
-    opened(url, defaults, &[], context)
+    opened(url, defaults, &[], context, Counters::Kept)
+}
+
+/// What a process does with the counters of all processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counters {
+    /// It counts, and makes them if they are missing.
+    Kept,
+    /// It reads them if they are there.
+    Read,
 }
 
 /// The options that outlive the process which opens a store with them.
@@ -156,9 +165,10 @@ fn opened(
     defaults: &[(&str, String)],
     without: &[&str],
     context: &Context,
+    counters: Counters,
 ) -> Result<Sessions> {
     let mut url = StoreUrl::parse(url)?;
-    let label = url.redacted();
+    let (label, identity) = (url.redacted(), url.identity());
     let opened = entry_for(&url).and_then(|entry| {
         url.check_options(entry.name, &entry.option_names().collect::<Vec<_>>())?;
         without.iter().for_each(|name| url.without(name));
@@ -176,7 +186,7 @@ fn opened(
             let limit = encryption::widened(limits(&url)?.payload_bytes_max);
             url.set(PAYLOAD_BYTES_MAX, &limit.to_string());
         }
-        let opened = counted(entry, (entry.open)(&url, context)?);
+        let opened = counted(entry, (entry.open)(&url, context)?, &identity, counters);
         let sessions = match envelope {
             Some(envelope) => encryption::encrypt(opened, envelope)?,
             None => opened,
@@ -189,18 +199,18 @@ fn opened(
 /// The engine counts in its own memory. A store that is made of others is counted, too: its
 /// sessions are asked for by its own URL.
 #[cfg(feature = "sessile")]
-fn counted(entry: &StoreEntry, sessions: Sessions) -> Sessions {
+fn counted(entry: &StoreEntry, sessions: Sessions, identity: &str, counters: Counters) -> Sessions {
     if !entry.capabilities.shared_by_processes || entry.name == "sessile" {
         return sessions;
     }
-    match crate::tallies::open(sessions.label()) {
+    match crate::tallies::open(identity, counters) {
         Some(tally) => sessions.counting_into(tally),
         None => sessions,
     }
 }
 
 #[cfg(not(feature = "sessile"))]
-fn counted(_: &StoreEntry, sessions: Sessions) -> Sessions {
+fn counted(_: &StoreEntry, sessions: Sessions, _: &str, _: Counters) -> Sessions {
     sessions
 }
 

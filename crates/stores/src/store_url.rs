@@ -37,6 +37,14 @@ const SCHEMES_OF_HOSTS: &[&str] = &[
     "rediss+sentinel",
 ];
 
+/// The options that choose a store, or the login that sees it.
+const IDENTIFYING_OPTIONS: &[&str] = &[
+    "bins", "bins_in", "database", "db", "from", "home", "large", "prefix", "schema", "table",
+    "to", "user",
+];
+/// Those whose values are URLs, which may have passwords.
+const INNER_OPTIONS: &[&str] = &["bins_in", "from", "home", "large", "to"];
+
 /// The store of a URL that is only an absolute path.
 const SCHEME_OF_PATHS: &str = "sessile:";
 
@@ -66,6 +74,31 @@ impl StoreUrl {
         let further_hosts =
             further.iter().map(|host| further_host(url.scheme(), host)).collect::<Result<_>>()?;
         Ok(StoreUrl { url, options, further_hosts })
+    }
+
+    /// What tells this store from others on the same servers: all but passwords, labels and options
+    /// that change only how it is reached. Two spellings of one store may differ.
+    pub fn identity(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.set_fragment(None);
+        // A URL that can have no password has none.
+        let _ = url.set_password(None);
+        let mut text = url.to_string();
+        for further in &self.further_hosts {
+            text.push_str(&format!(",{}", further.identity()));
+        }
+        for name in IDENTIFYING_OPTIONS {
+            let Some(value) = self.text(name) else { continue };
+            let inner = INNER_OPTIONS.contains(name).then(|| StoreUrl::parse(value));
+            let value = match inner {
+                Some(Ok(inner)) => inner.identity(),
+                Some(Err(_)) => continue,
+                None => value.to_owned(),
+            };
+            text.push_str(&format!("\n{name}={}:{value}", value.len()));
+        }
+        text
     }
 
     /// A text for display that is meant to be a URL: without secrets, otherwise as it was written.

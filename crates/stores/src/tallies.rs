@@ -1,7 +1,7 @@
 //! The files of counters: one for each store and user, in shared memory.
 //!
 //! ```text
-//! /dev/shm/sessile-counters-UID/DIGEST     the digest of the store's label
+//! /dev/shm/sessile-counters-UID/DIGEST     the digest of the store's identity
 //! ```
 //!
 //! Invariants: a process writes only into its own user's directory, which no other user may write;
@@ -15,51 +15,79 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
 use sessile_core::{Tally, Totals};
 use sessile_engine::TallyFile;
 use sha2::{Digest, Sha256};
+
+use crate::registry::Counters;
 
 const PARENT: &str = "/dev/shm";
 const PREFIX: &str = "sessile-counters-";
 const FILES_MAX: usize = 1_024;
 const DIGEST_BYTES: usize = 16;
 const PAGE_BYTES: u64 = 4_096;
+/// A file may be removed, or asked for its lock, while it is opened.
+const OPEN_TRIES: usize = 5;
+/// Names looked at in the directory that all users share.
+const NAMES_MAX: usize = 10_000;
+const USERS_MAX: usize = 1_000;
 
 /// The counters of all users, and those of this process.
 struct Tallies {
-    own: TallyFile,
+    /// `None` in a process that only looks.
+    own: Option<TallyFile>,
     name: String,
-    directory: PathBuf,
+    parent: PathBuf,
+    uid: u32,
 }
 
-/// Opens or makes the counters of a store; `None` where that is not possible.
-pub fn open(label: &str) -> Option<Box<dyn Tally>> {
-    let own = nix::unistd::geteuid().as_raw();
-    let directory = Path::new(PARENT).join(format!("{PREFIX}{own}"));
+/// Opens the counters of a store, and makes them for a process that counts; `None` where that is
+/// not possible.
+pub fn open(identity: &str, counters: Counters) -> Option<Box<dyn Tally>> {
+    let uid = nix::unistd::geteuid().as_raw();
+    let (name, parent) = (name_of(identity), PathBuf::from(PARENT));
+    let own = match counters {
+        Counters::Read => None,
+        Counters::Kept => Some(open_own(&parent, uid, &name)?),
+    };
+    Some(Box::new(Tallies { own, name, parent, uid }))
+}
+
+fn open_own(parent: &Path, uid: u32, name: &str) -> Option<TallyFile> {
+    let directory = parent.join(format!("{PREFIX}{uid}"));
     let made = DirBuilder::new().mode(0o700).create(&directory);
-    let status = fs::symlink_metadata(&directory).ok()?;
-    let ours = status.is_dir() && status.uid() == own && status.mode() & 0o077 == 0;
-    if !ours {
+    if open_directory(parent, uid).is_none() {
         log::debug!("no counters in {}: {:?}", directory.display(), made.err());
         return None;
     }
-    let name = name_of(label);
-    let path = directory.join(&name);
+    let path = directory.join(name);
     if !path.exists() {
         make_room(&directory);
     }
-    let file = open_locked(&path).or_else(|| open_locked(&path))?;
+    let file = (0..OPEN_TRIES).find_map(|_| open_locked(&path))?;
     let _ = file.set_modified(SystemTime::now());
-    let own = TallyFile::map(file).ok()?;
-    Some(Box::new(Tallies { own, name, directory }))
+    TallyFile::map(file).ok()
 }
 
-fn name_of(label: &str) -> String {
-    let digest = Sha256::digest(label);
+/// The directory of a user, if it belongs to that user and to no other: anybody can make one with
+/// the name of another user.
+fn open_directory(parent: &Path, uid: u32) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_DIRECTORY);
+    let directory = options.open(parent.join(format!("{PREFIX}{uid}"))).ok()?;
+    let status = directory.metadata().ok()?;
+    (status.uid() == uid && status.mode() & 0o077 == 0).then_some(directory)
+}
+
+fn name_of(identity: &str) -> String {
+    let digest = Sha256::digest(identity);
     digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The lock tells that the file is in use. `None` if it was removed before it was locked.
+/// The lock tells that the file is in use. `None` if it was removed before it was locked, or
+/// another process asks at this moment whether it is in use.
 fn open_locked(path: &Path) -> Option<File> {
     let file = open_file(path)?;
     file.try_lock_shared().ok()?;
@@ -86,8 +114,9 @@ fn make_room(directory: &Path) {
     files.sort();
     let mut left = FILES_MAX / 4;
     for (_, path) in files {
-        let is_unused = File::open(&path).is_ok_and(|file| file.try_lock().is_ok());
-        if is_unused && fs::remove_file(&path).is_ok() {
+        // Locked until it is removed: whoever opens it meanwhile finds that out, and tries again.
+        let unused = File::open(&path).ok().filter(|file| file.try_lock().is_ok());
+        if unused.is_some() && fs::remove_file(&path).is_ok() {
             left -= 1;
         }
         if left == 0 {
@@ -98,41 +127,110 @@ fn make_room(directory: &Path) {
 
 impl Tally for Tallies {
     fn count_begin(&self, hit: bool, took: Duration) {
-        self.own.count_begin(hit, took);
+        if let Some(own) = &self.own {
+            own.count_begin(hit, took);
+        }
     }
 
     fn count_commit(&self) {
-        self.own.count_commit();
+        if let Some(own) = &self.own {
+            own.count_commit();
+        }
     }
 
     fn count_failed_save(&self) {
-        self.own.count_failed_save();
+        if let Some(own) = &self.own {
+            own.count_failed_save();
+        }
     }
 
     /// Root sees the counters of all users.
-    fn totals(&self) -> Totals {
-        let mut totals = self.own.totals();
-        let directories = fs::read_dir(PARENT).into_iter().flatten().flatten();
-        for directory in directories {
-            let path = directory.path();
-            let is_one = directory.file_name().to_string_lossy().starts_with(PREFIX);
-            if !is_one || path == self.directory {
-                continue;
-            }
-            if let Some(others) = read_others(&path.join(&self.name)) {
-                totals.add(&others);
+    fn totals(&self) -> Option<Totals> {
+        let mut totals = self.own.as_ref().and_then(Tally::totals);
+        let others = if self.uid == 0 { users(&self.parent) } else { vec![self.uid] };
+        for uid in others.into_iter().filter(|uid| self.own.is_none() || *uid != self.uid) {
+            if let Some(read) = read_counters(&self.parent, uid, &self.name) {
+                totals.get_or_insert_default().add(&read);
             }
         }
         totals
     }
 }
 
+/// The users whose counters may be there.
+fn users(parent: &Path) -> Vec<u32> {
+    let names = fs::read_dir(parent).into_iter().flatten().take(NAMES_MAX).flatten();
+    let uid_of = |name: String| name.strip_prefix(PREFIX)?.parse().ok();
+    names
+        .filter_map(|entry| uid_of(entry.file_name().into_string().ok()?))
+        .take(USERS_MAX)
+        .collect()
+}
+
 /// Read and not mapped: a user may shorten its file at any moment.
-fn read_others(path: &Path) -> Option<Totals> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
-    let file = options.open(path).ok()?;
+fn read_counters(parent: &Path, uid: u32, name: &str) -> Option<Totals> {
+    let directory = open_directory(parent, uid)?;
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::from(openat(&directory, name, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
     let mut bytes = Vec::new();
     file.take(PAGE_BYTES).read_to_end(&mut bytes).ok()?;
     Some(TallyFile::totals_of(&bytes))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    use super::*;
+
+    const ORDINARY: u32 = 4_711;
+
+    fn one_request(parent: &Path, uid: u32, owner: u32) {
+        let directory = parent.join(format!("{PREFIX}{uid}"));
+        fs::create_dir(&directory).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(directory.join("counted"), 1_u64.to_ne_bytes().repeat(8)).unwrap();
+        chown(directory, Some(owner), None).unwrap();
+    }
+
+    fn requests(parent: &Path, uid: u32) -> Option<u64> {
+        let (name, parent) = ("counted".to_owned(), parent.to_owned());
+        Tallies { own: None, name, parent, uid }.totals().map(|totals| totals.requests)
+    }
+
+    /// Any user could make a directory with a number of another, and root added it up.
+    #[test]
+    fn only_a_users_own_directory_counts_and_only_root_reads_others() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: only root can plant this");
+            assert!(std::env::var_os("CI").is_none(), "CI runs as root");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(requests(dir.path(), 0), None);
+        one_request(dir.path(), 0, 0);
+        one_request(dir.path(), ORDINARY, ORDINARY);
+        one_request(dir.path(), ORDINARY + 1, ORDINARY);
+        assert_eq!(requests(dir.path(), 0), Some(2));
+        assert_eq!(requests(dir.path(), ORDINARY), Some(1));
+        assert_eq!(requests(dir.path(), ORDINARY + 1), None);
+    }
+
+    #[test]
+    fn a_file_in_use_stays_when_room_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let used = open_locked(&dir.path().join("a-used")).unwrap();
+        used.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        for number in 0..FILES_MAX {
+            File::create(dir.path().join(format!("{number}"))).unwrap();
+        }
+        make_room(dir.path());
+        let left = fs::read_dir(dir.path()).unwrap().count();
+        assert_eq!(left, FILES_MAX + 1 - FILES_MAX / 4);
+        assert!(dir.path().join("a-used").exists());
+    }
 }

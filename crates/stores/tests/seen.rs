@@ -115,3 +115,59 @@ fn events_of_one_opener_are_seen_by_another_and_stay() {
         assert!(totals.lock_wait_us >= totals.lock_wait_us_max, "{name}: {totals:?}");
     }
 }
+
+/// A session that moves while another request waits for it was two waits, one of each try.
+#[test]
+fn a_begin_that_waits_at_two_ids_is_one_wait() {
+    let Some(instance) = start("sessile") else { return };
+    let store = instance.open(Clock::system()).unwrap();
+    let (old, new) = (Key::session("before1").unwrap(), Key::session("after1").unwrap());
+    store.create(&old, b"cart", hour()).unwrap();
+    let mut begun = store.begin(&old, Duration::ZERO).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| store.begin(&old, Duration::from_secs(20)).map(drop));
+        let waits = || {
+            let start = std::time::Instant::now();
+            while store.locks(10).unwrap().iter().all(|lock| lock.has_waiters != Some(true)) {
+                assert!(start.elapsed().as_secs() < 15, "the waiter is not seen");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        waits();
+        begun.lease.regenerate(&new, Duration::from_secs(60)).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        begun.lease.release().unwrap();
+        waiter.join().unwrap().unwrap();
+    });
+    let totals = store.totals().unwrap();
+    assert_eq!((totals.requests, totals.lock_waits), (2, 1), "{totals:?}");
+}
+
+/// Two stores with different prefixes, and one store of two logins, were counted as one.
+#[test]
+fn stores_that_differ_by_an_option_have_counters_of_their_own() {
+    let Some(instance) = start("redis") else { return };
+    let open = |prefix| {
+        let url = instance.url_with("prefix", prefix);
+        sessile_stores::open(&url, &Context::default()).unwrap()
+    };
+    let (shop, blog) = (open("shop"), open("blog"));
+    let key = Key::session("counted1").unwrap();
+    shop.begin(&key, Duration::ZERO).unwrap().lease.commit(b"cart", hour()).unwrap();
+    assert_eq!(shop.totals().unwrap().requests, 1);
+    assert_eq!(blog.totals(), Some(Totals::default()));
+}
+
+/// One that only looks made the file, and showed zeros for a store whose workers do not count.
+#[test]
+fn who_only_looks_makes_no_counters_and_finds_those_that_come_later() {
+    let Some(instance) = start("files") else { return };
+    let url = instance.url_with("payload_bytes_max", "101");
+    let watcher = registry::open_to_look(&url, &Context::default()).unwrap();
+    assert_eq!(watcher.totals(), None);
+    let worker = sessile_stores::open(&url, &Context::default()).unwrap();
+    worker.begin(&Key::session("a1").unwrap(), Duration::ZERO).unwrap().lease.release().unwrap();
+    assert_eq!(watcher.totals().unwrap().requests, 1);
+    watcher.begin(&Key::session("a1").unwrap(), Duration::ZERO).unwrap();
+    assert_eq!(watcher.totals().unwrap().requests, 1, "a look is not counted");
+}

@@ -58,7 +58,9 @@ fn is_in_shared_memory(subject: &Subject<'_>, place: &Place) -> bool {
 /// Whether logind is there and removes. Its default is yes.
 fn removes_ipc(root: &Path) -> bool {
     let main = root.join(LOGIND);
-    let mut files = vec![main.clone()];
+    let of_vendor = root.join("usr/lib/systemd/logind.conf");
+    // The first of the main files counts; logind reads the other only without it.
+    let mut files = vec![if main.exists() { main.clone() } else { of_vendor.clone() }];
     for folder in ["usr/lib/systemd", "etc/systemd", "run/systemd"] {
         let found = read_dir(root.join(folder).join("logind.conf.d")).into_iter().flatten();
         let mut found: Vec<PathBuf> = found.flatten().map(|name| name.path()).collect();
@@ -71,5 +73,5 @@ fn removes_ipc(root: &Path) -> bool {
     });
     let last = words.last();
     let is_no = |word: &str| matches!(word.trim(), "no" | "false" | "0" | "off");
-    main.exists() && !last.is_some_and(|word| is_no(&word))
+    (main.exists() || of_vendor.exists()) && !last.is_some_and(|word| is_no(&word))
 }

@@ -113,25 +113,78 @@ fn two_collectors_are_found() {
     plant_proc(root.path(), "1024");
     examination.root = root.path().to_owned();
     assert_eq!(codes(&examination), Vec::<&str>::new(), "one collector");
-    plant(root.path(), "etc/systemd/system/sessile-gc.timer", "[Timer]\n");
-    assert_eq!(codes(&examination), ["two-collectors"]);
+    let system = "etc/systemd/system";
+    plant(root.path(), &format!("{system}/sessile-gc@.timer"), "[Timer]\n");
+    assert_eq!(codes(&examination), Vec::<&str>::new(), "a template runs nothing");
+    for timer in [
+        "etc/cron.d/php".to_owned(),
+        "etc/cron.d/sessile".to_owned(),
+        format!("{system}/sessile-gc.timer"),
+        format!("{system}/timers.target.wants/sessile-gc@shop.timer"),
+        format!("{system}/timers.target.wants/phpsessionclean.timer"),
+    ] {
+        plant(root.path(), &timer, "[Timer]\n");
+        assert_eq!(codes(&examination), ["two-collectors"], "{timer}");
+        std::fs::remove_file(root.path().join(timer)).unwrap();
+    }
 }
 
+/// Debian's collector knows only the files of PHP's own handler.
 #[test]
-fn a_request_that_outlives_its_lock_is_found() {
-    let dir = directory();
-    let Some(instance) = crate::started::server("redis", &[]) else { return };
-    let url = sessile_fixtures::with_option(instance.url(), "lock_ttl_ms", "30000");
+fn debians_collector_is_none_for_another_handler() {
+    let (dir, root) = (directory(), directory());
+    let url = format!("files:{}/php", dir.path().display());
+    drop(filled(&url));
     let path = format!("\"{url}\"");
     let planted = [
         ("session.save_handler", "sessile"),
         ("session.save_path", path.as_str()),
-        // The CLI has no end of its own.
-        ("max_execution_time", "0"),
+        ("session.gc_probability", "1"),
     ];
     let Some(php) = sound_php(dir.path(), &planted) else { return };
-    let found = codes(&Examination { php, ..Examination::new(url) });
-    assert_eq!(found, ["php-without-extension", "request-outlives-lock"]);
+    let mut examination = Examination { php, ..Examination::new(url) };
+    plant_proc(root.path(), "1024");
+    plant(root.path(), "etc/cron.d/php", "# sessionclean\n");
+    examination.root = root.path().to_owned();
+    assert_eq!(codes(&examination), ["php-without-extension"]);
+    plant(root.path(), "etc/systemd/system/timers.target.wants/sessile-gc@shop.timer", "");
+    assert_eq!(codes(&examination), ["php-without-extension", "two-collectors"]);
+}
+
+/// PHP on the command line tells of no limit, whatever that of the site is.
+#[test]
+fn a_request_that_outlives_its_lock_is_found_and_a_shorter_one_is_sound() {
+    let dir = directory();
+    let Some(instance) = crate::started::server("redis", &[]) else { return };
+    let url = sessile_fixtures::with_option(instance.url(), "lock_ttl_ms", "60000");
+    let path = format!("\"{url}\"");
+    for (longest, outlives) in [("0", true), ("61", true), ("30", false)] {
+        let planted = [
+            ("session.save_handler", "sessile"),
+            ("session.save_path", path.as_str()),
+            ("max_execution_time", longest),
+        ];
+        let Some(php) = sound_php(dir.path(), &planted) else { return };
+        let found = codes(&Examination { php, ..Examination::new(url.clone()) });
+        let outlived = found.contains(&"request-outlives-lock");
+        assert_eq!(outlived, outlives, "{longest}: {found:?}");
+        assert_eq!(found.len(), 1 + usize::from(outlives), "{longest}: {found:?}");
+    }
+}
+
+/// Two stores on one server differ by their options.
+#[test]
+fn a_php_with_another_prefix_is_found() {
+    let dir = directory();
+    let Some(instance) = crate::started::server("redis", &[]) else { return };
+    let with = |prefix| sessile_fixtures::with_option(instance.url(), "prefix", prefix);
+    for (prefix, other) in [("shop", false), ("blog", true)] {
+        let path = format!("\"{}\"", with(prefix));
+        let planted = [("session.save_handler", "sessile"), ("session.save_path", path.as_str())];
+        let Some(php) = sound_php(dir.path(), &planted) else { return };
+        let found = codes(&Examination { php, ..Examination::new(with("shop")) });
+        assert_eq!(found.contains(&"php-other-path"), other, "{found:?}");
+    }
 }
 
 #[test]

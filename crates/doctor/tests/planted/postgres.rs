@@ -45,6 +45,14 @@ fn a_postgres_that_ends_idle_connections_is_found() {
     assert_eq!(found, ["server-timeout"]);
 }
 
+/// A limit of statements ends no lease, for between its statements there is none.
+#[test]
+fn a_postgres_that_ends_waits_is_found_and_a_usual_limit_is_sound() {
+    let Some(found_short) = found(&["statement_timeout=2000"], None) else { return };
+    assert_eq!(found_short, ["server-timeout"]);
+    assert_eq!(found(&["statement_timeout=60000"], None).unwrap(), Vec::<&str>::new());
+}
+
 #[test]
 fn a_table_without_its_index_is_found() {
     let Some(mut instance) = server("postgres", &["-c", "max_connections=20"]) else { return };

@@ -5,7 +5,7 @@ use sessile_doctor::{Examination, PhpSource};
 use sessile_fixtures::PrivateDir;
 
 use crate::php::sound_php;
-use crate::started::{codes, directory, filled, server};
+use crate::started::{codes, directory, filled, is_root, server};
 
 fn none(examination: &Examination) {
     assert_eq!(codes(examination), Vec::<&str>::new(), "{}", examination.url);
@@ -48,6 +48,25 @@ fn a_sound_php_has_no_findings() {
     let Some(php) = sound_php(dir.path(), &[]) else { return };
     none(&Examination { php, ..Examination::new(url.clone()) });
     none(&Examination { php: PhpSource::Nowhere, ..Examination::new(url) });
+}
+
+/// The directory that Debian makes for PHP: of root, and everybody may add files.
+#[test]
+fn a_directory_of_php_as_debian_makes_it_has_no_findings() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+    if !is_root() {
+        return;
+    }
+    let dir = directory();
+    let place = dir.path().join("sessions");
+    std::fs::create_dir(&place).unwrap();
+    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o1733)).unwrap();
+    let session = place.join("sess_secret1234567890abcdef123456");
+    std::fs::write(&session, "cart|i:1;").unwrap();
+    chown(&session, Some(65_534), None).unwrap();
+    let user = Some("nobody".to_owned());
+    let url = format!("files:{}?php=1", place.display());
+    none(&Examination { user, php: PhpSource::Nowhere, ..Examination::new(url) });
 }
 
 #[test]

@@ -24,12 +24,11 @@ pub fn ask(url: &StoreUrl) -> Result<Vec<ServerFacts>> {
             facts.put("name", endpoint.name.as_str());
             let start = Instant::now();
             let statistics = connection.stats("stats").map_err(failed)?;
-            let took = start.elapsed();
             for (name, value) in statistics.iter() {
                 facts.put(name, value.as_str());
             }
             if let Some(seconds) = facts.number("time") {
-                facts.put_time(seconds * 1_000, took);
+                facts.put_time(seconds * 1_000, start);
             }
             for (name, value) in connection.stats("stats settings").map_err(failed)? {
                 facts.put(&format!("setting {name}"), value);

@@ -56,7 +56,7 @@ pub fn ask(url: &StoreUrl) -> Result<ServerFacts> {
     if let Ok(Some(row)) = connection.row(now, &[])
         && let Ok(Some(ms)) = row.integer(0)
     {
-        facts.put_time(ms.unsigned_abs(), start.elapsed());
+        facts.put_time(ms.unsigned_abs(), start);
     }
     Ok(facts)
 }

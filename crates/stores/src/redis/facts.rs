@@ -56,7 +56,7 @@ pub fn ask(url: &StoreUrl) -> Result<ServerFacts> {
     }
     let start = Instant::now();
     if let Ok((seconds, us)) = redis::cmd("TIME").query::<(u64, u64)>(&mut connection) {
-        facts.put_time(seconds * 1_000 + us / 1_000, start.elapsed());
+        facts.put_time(seconds * 1_000 + us / 1_000, start);
     }
     Ok(facts)
 }
