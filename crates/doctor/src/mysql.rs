@@ -83,3 +83,36 @@ fn check_packet(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<F
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examination::with_subject;
+
+    #[test]
+    fn planted_facts_of_a_cluster_and_a_proxy_are_found() {
+        for (planted, codes) in [
+            (
+                &[
+                    ("behind_proxy", "no"),
+                    ("wsrep_on", "OFF"),
+                    ("group_replication_single_primary_mode", "ON"),
+                ] as &[_],
+                &[] as &[&str],
+            ),
+            (&[("behind_proxy", "yes")] as &[_], &["behind-proxy"] as &[&str]),
+            (&[("wsrep_on", "ON")] as &[_], &["several-primaries"] as &[&str]),
+            (
+                &[("group_replication_single_primary_mode", "OFF")] as &[_],
+                &["several-primaries"] as &[&str],
+            ),
+        ] {
+            let found = with_subject("mysql://127.0.0.1/shop", |subject, findings| {
+                let mut facts = ServerFacts::default();
+                planted.iter().for_each(|(name, value): &(&str, &str)| facts.put(name, *value));
+                check(subject, &facts, findings);
+            });
+            assert_eq!(found, codes, "{planted:?}");
+        }
+    }
+}

@@ -75,3 +75,24 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examination::with_subject;
+
+    #[test]
+    fn a_proxy_that_pools_transactions_is_found() {
+        for (planted, codes) in [
+            (&[("transactions_pooled", "no")] as &[_], &[] as &[&str]),
+            (&[("transactions_pooled", "yes")] as &[_], &["transactions-pooled"] as &[&str]),
+        ] {
+            let found = with_subject("postgres://127.0.0.1/shop", |subject, findings| {
+                let mut facts = ServerFacts::default();
+                planted.iter().for_each(|(name, value): &(&str, &str)| facts.put(name, *value));
+                check(subject, &facts, findings);
+            });
+            assert_eq!(found, codes, "{planted:?}");
+        }
+    }
+}

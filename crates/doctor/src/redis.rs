@@ -43,6 +43,7 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
         && facts.text("requirepass") == Some("no")
         && facts.text("protected-mode") == Some("no")
         && subject.url.parts().password().is_none()
+        && !facts.text("bind").is_some_and(is_loopback_only)
     {
         findings.push(Finding::critical(
             "redis-open",
@@ -60,6 +61,16 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
             format!("set maxclients to {} or more", needed + 32),
         ));
     }
+}
+
+/// `127.0.0.1 -::1`: no other host gets there. An empty one is every address.
+fn is_loopback_only(bind: &str) -> bool {
+    let mut names = bind.split_whitespace().peekable();
+    names.peek().is_some()
+        && names.all(|name| {
+            let name = name.trim_start_matches('-').parse::<std::net::IpAddr>();
+            name.is_ok_and(|address| address.is_loopback())
+        })
 }
 
 fn check_memory(facts: &ServerFacts, findings: &mut Vec<Finding>) {
@@ -90,5 +101,41 @@ fn check_memory(facts: &ServerFacts, findings: &mut Vec<Finding>) {
             "a full server refuses saves, or drops live sessions",
             "raise maxmemory, lower the time to live, or move large payloads (route:)",
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examination::with_subject;
+
+    #[test]
+    fn a_server_that_takes_everybody_is_found_unless_only_this_host_reaches_it() {
+        for (planted, codes) in [
+            (
+                &[("requirepass", "no"), ("protected-mode", "no"), ("bind", "* -::*")] as &[_],
+                &["redis-open"] as &[&str],
+            ),
+            (
+                &[("requirepass", "no"), ("protected-mode", "no"), ("bind", "")] as &[_],
+                &["redis-open"] as &[&str],
+            ),
+            (
+                &[("requirepass", "no"), ("protected-mode", "no"), ("bind", "127.0.0.1 -::1")]
+                    as &[_],
+                &[] as &[&str],
+            ),
+            (
+                &[("requirepass", "yes"), ("protected-mode", "no"), ("bind", "*")] as &[_],
+                &[] as &[&str],
+            ),
+        ] {
+            let found = with_subject("redis://127.0.0.1", |subject, findings| {
+                let mut facts = ServerFacts::default();
+                planted.iter().for_each(|(name, value): &(&str, &str)| facts.put(name, *value));
+                check(subject, &facts, findings);
+            });
+            assert_eq!(found, codes, "{planted:?}");
+        }
     }
 }

@@ -17,9 +17,8 @@ use crate::sql::value::Value;
 use crate::store_url::StoreUrl;
 
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('max_allowed_packet',
-    'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'innodb_doublewrite', 'read_only',
-    'max_connections', 'wsrep_on', 'group_replication_single_primary_mode', 'version',
-    'innodb_flush_method')";
+    'innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'read_only', 'max_connections',
+    'wsrep_on', 'group_replication_single_primary_mode')";
 const INDEXES: &str = "SELECT INDEX_NAME FROM information_schema.STATISTICS
     WHERE TABLE_SCHEMA = DATABASE() AND LOWER(TABLE_NAME) = LOWER(?) AND SEQ_IN_INDEX = 1";
 const LARGEST_ROWS: u32 = 100_000;

@@ -20,8 +20,6 @@ const SETTINGS: &[&str] = &[
     "hz",
     "appendonly",
     "appendfsync",
-    "save",
-    "timeout",
     "maxclients",
     "requirepass",
     "bind",
