@@ -49,6 +49,31 @@ pub fn of(verb: &str) -> &'static [&'static str] {
             "drop files:/var/lib/shop/sessions --yes",
             "drop sqlite:/var/lib/shop/sessions.db --yes --json",
         ],
+        "doctor" => &[
+            "doctor sessile:/var/lib/sessile/php --keep 1s --user www-data",
+            "doctor redis://localhost --workers 64 --json",
+            "doctor 'files:/var/lib/php/sessions?php=1' --php-ini /etc/php/8.2/fpm/php.ini",
+        ],
+        "locks" => &[
+            "locks sessile:/dev/shm/shop",
+            "locks redis://localhost --json",
+            "locks sqlite:/var/lib/shop/sessions.db --most 5",
+        ],
+        "top" => &[
+            "top sessile:/dev/shm/shop",
+            "top redis://localhost",
+            "top files:/var/lib/shop/sessions --once",
+        ],
+        "metrics" => &[
+            "metrics sessile:/dev/shm/shop",
+            "metrics redis://localhost --listen 127.0.0.1:9899",
+            "metrics files:/var/lib/shop/sessions > /var/lib/node_exporter/sessions.prom",
+        ],
+        "serve" => &[
+            "serve sessile:/dev/shm/shop",
+            "serve redis://localhost --listen 127.0.0.1:8080",
+            "serve files:/var/lib/shop/sessions --token-file /etc/sessile/token",
+        ],
         "completion" => &[
             "completion bash > /etc/bash_completion.d/sessile",
             "completion zsh > /usr/share/zsh/site-functions/_sessile",

@@ -182,6 +182,14 @@ fn metrics_are_served_and_nothing_else() {
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\nsessile_up{"), "{answer}");
     assert!(answer.contains("text/plain; version=0.0.4"), "{answer}");
     assert!(get(&address, "/other").starts_with("HTTP/1.1 404"));
+    let close = "Connection: close\r\n\r\n";
+    let foreign = ask(&address, &format!("GET /metrics HTTP/1.1\r\nHost: evil.test\r\n{close}"));
+    assert!(foreign.starts_with("HTTP/1.1 421") && !foreign.contains("sessile_up"), "{foreign}");
+    for length in ["2000", "9223372036854775808"] {
+        let request = format!("Host: {address}\r\nContent-Length: {length}\r\n\r\n");
+        let answer = ask(&address, &format!("GET /metrics HTTP/1.1\r\n{request}"));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{length}: {answer}");
+    }
     assert_eq!(server.interrupt(), Some(0));
 }
 
