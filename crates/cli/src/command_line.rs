@@ -25,7 +25,8 @@ pub fn parse() -> Arguments {
 }
 
 pub fn complete() -> Command {
-    let command = with_examples(Arguments::command());
+    // The help tells of --help itself; a verb `help` would be a second way.
+    let command = with_examples(Arguments::command()).disable_help_subcommand(true);
     let command = command.mut_subcommand("scan", |scan| scan.after_long_help(help_of_layouts()));
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> =

@@ -16,13 +16,10 @@ pub type CommandResult = Result<(), CommandFailure>;
 pub const EXIT_CODES: &str = "\
 Exit codes:
   0    success
-  1    something that was measured failed (errors, misses, lost updates, a worker that died),
-       verify found problems, copy left sessions, or --against found a slower row
-  2    usage: unknown store, malformed URL, flags that contradict each other, results that
-       cannot be compared, nothing to measure that is installed
+  1    a measured operation failed, a check found problems, or copy left sessions
+  2    usage, or results that cannot be compared; of doctor: a critical finding
   3    a store fails, an experiment does not reach its end, or a result cannot be written
-  4    the store cannot do this by its nature
-  130  interrupted";
+  4    the store cannot do this by its nature; 130: interrupted";
 
 impl CommandFailure {
     /// A measured operation failed.
