@@ -27,7 +27,7 @@ const STORES: (&str, &[&str]) = (
         "encryption",
         "server_kind",
         "facts",
-        "tallies",
+        "counter_files",
         "registry",
         "open_stores",
         "file_system",

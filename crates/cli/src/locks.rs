@@ -12,7 +12,7 @@ use crate::units;
 
 pub fn run(arguments: &LocksArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
-    let locks = store.locks(arguments.most).map_err(|error| existing_store::failure(&error))?;
+    let locks = store.locks(arguments.limit).map_err(|error| existing_store::failure(&error))?;
     let now = Clock::system().now();
     if arguments.json {
         let locks: Vec<Value> = locks.iter().map(as_json).collect();

@@ -1,7 +1,7 @@
 //! `sessile metrics`: a store for Prometheus. Changes nothing.
 
 use sessile_core::Clock;
-use sessile_watch::{Watcher, metrics, serve_metrics};
+use sessile_watch::{Sampler, metrics, serve_metrics};
 
 use crate::arguments::MetricsArguments;
 use crate::command_result::CommandResult;
@@ -12,7 +12,7 @@ use crate::terminal::print;
 pub fn run(arguments: &MetricsArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
     let Some(address) = arguments.listen else {
-        return print(&metrics(&Watcher::new(store, Clock::system()).look()));
+        return print(&metrics(&Sampler::new(store, Clock::system()).sample()));
     };
     interrupted::watch();
     serve_metrics(

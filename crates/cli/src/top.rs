@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use sessile_core::Clock;
-use sessile_watch::{View, Watcher, frame};
+use sessile_watch::{Sample, Sampler, frame};
 
 use crate::arguments::TopArguments;
 use crate::command_result::CommandResult;
@@ -20,19 +20,19 @@ const CLEAR: &str = "\x1b[H\x1b[J";
 
 pub fn run(arguments: &TopArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
-    let mut watcher = Watcher::new(store, Clock::system());
+    let mut sampler = Sampler::new(store, Clock::system());
     interrupted::watch();
     let clear = if std::io::stdout().is_terminal() && !arguments.once { CLEAR } else { "" };
-    let mut before: Option<View> = None;
+    let mut before: Option<Sample> = None;
     while !interrupted::is_so() {
         let start = Instant::now();
-        let view = watcher.look();
-        let text = frame(&view, before.as_ref());
+        let sample = sampler.sample();
+        let text = frame(&sample, before.as_ref());
         let goes_on = print_unless_closed(&format!("{clear}{text}\n"))?;
         if arguments.once || !goes_on {
             break;
         }
-        before = Some(view);
+        before = Some(sample);
         while start.elapsed() < SECOND && !interrupted::is_so() {
             sleep(LOOK_FOR_SIGNAL);
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Details, Filter, Found, HeldLock, Key, Page, Result, Stat, Store,
-    Swept, Totals, Ttl, Verified,
+    Budget, Capabilities, Cursor, Details, Filter, Found, HeldLock, Key, Page, Result,
+    SharedCounts, Stat, Store, Swept, Ttl, Verified,
 };
 
 /// A store of any type.
@@ -23,8 +23,8 @@ pub(crate) trait AnyStore: Send + Sync {
     fn stat(&self) -> Result<Stat>;
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page>;
     fn details(&self) -> Result<Details>;
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>>;
-    fn totals(&self) -> Option<Totals>;
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>>;
+    fn shared_counts(&self) -> Option<SharedCounts>;
     fn count_failed_save(&self);
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified>;
     fn sync(&self) -> Result<()>;
@@ -98,12 +98,12 @@ impl<S: Store> AnyStore for Erased<S> {
         self.0.details()
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        self.0.locks(most)
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        self.0.locks(limit)
     }
 
-    fn totals(&self) -> Option<Totals> {
-        self.0.totals()
+    fn shared_counts(&self) -> Option<SharedCounts> {
+        self.0.shared_counts()
     }
 
     fn count_failed_save(&self) {

@@ -36,14 +36,14 @@ impl Detail {
     }
 }
 
-/// A lock that is held, or was at the moment of the look.
+/// A lock that was held when the store was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldLock {
-    /// The key as listings show it; `None` where the store knows only the lock.
+    /// The key as listings show it; `None` if the store knows only the lock.
     pub key: Option<Key>,
     /// The holder, as far as the store knows it.
     pub holder: Holder,
-    /// Whether others wait; `None` if the store does not know.
+    /// Whether other requests wait for it; `None` if the store does not know.
     pub has_waiters: Option<bool>,
 }
 

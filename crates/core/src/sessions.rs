@@ -13,8 +13,8 @@ use crate::counters::Counters;
 use crate::erased::{AnyHeld, AnyStore, Erased};
 use crate::{
     Absence, Budget, Capabilities, Counter, Cursor, Details, Error, ErrorKind, Filter, Found,
-    HeldLock, Key, Limits, Operation, Page, Record, Result, Stat, Store, Swept, Tally, Totals, Ttl,
-    Verified,
+    HeldLock, Key, Limits, Operation, Page, Record, Result, SharedCounters, SharedCounts, Stat,
+    Store, Swept, Ttl, Verified,
 };
 
 /// An opened store. Clones share it; threads and forked children may use it.
@@ -27,7 +27,7 @@ struct Opened {
     limits: Limits,
     counters: Counters,
     stored_key: Option<fn(&Key) -> Key>,
-    tally: Option<Box<dyn Tally>>,
+    shared_counters: Option<Box<dyn SharedCounters>>,
 }
 
 /// The right to change one session until it is committed or released.
@@ -67,7 +67,7 @@ impl Sessions {
             store: Box::new(Erased(Arc::new(store))),
             counters: Counters::default(),
             stored_key: None,
-            tally: None,
+            shared_counters: None,
         }))
     }
 
@@ -85,18 +85,29 @@ impl Sessions {
         Ok(self)
     }
 
-    /// Counts into shared memory. Does nothing for a store that is shared already.
+    /// Counts into shared memory. Without effect once `self` has clones.
     #[must_use]
-    pub fn counting_into(mut self, tally: Box<dyn Tally>) -> Sessions {
+    pub fn counting_into(mut self, counters: Box<dyn SharedCounters>) -> Sessions {
         if let Some(opened) = Arc::get_mut(&mut self.0) {
-            opened.tally = Some(tally);
+            opened.shared_counters = Some(counters);
         }
         self
     }
 
-    /// What all processes of this store have counted; `None` if nobody counts for all.
-    pub fn totals(&self) -> Option<Totals> {
-        self.0.tally.as_ref().and_then(|tally| tally.totals()).or_else(|| self.0.store.totals())
+    /// Counts a save that a decorator has refused before it reached this store.
+    pub fn count_failed_save(&self) {
+        match &self.0.shared_counters {
+            Some(counters) => counters.count_failed_save(),
+            None => self.0.store.count_failed_save(),
+        }
+    }
+
+    /// What all processes of this store have counted; `None` if no process has counted yet.
+    pub fn shared_counts(&self) -> Option<SharedCounts> {
+        match &self.0.shared_counters {
+            Some(counters) => counters.shared_counts(),
+            None => self.0.store.shared_counts(),
+        }
     }
 
     /// The redacted URL of the store.
@@ -128,14 +139,14 @@ impl Sessions {
     #[inline(always)] // what it returns is large; without this it would be copied once more
     pub fn begin(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let wait_max = wait_max.min(Limits::WAIT_MAX);
-        if self.0.tally.is_some() {
+        if self.0.shared_counters.is_some() {
             return self.begin_counted(key, wait_max);
         }
         let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
         self.granted(key, begun)
     }
 
-    #[inline(never)] // it would make the other way of `begin` slower
+    #[inline(never)] // inlined, it slows down the other branch of `begin`
     fn begin_counted(&self, key: &Key, wait_max: Duration) -> Result<Begun> {
         let begun = self.ask_counted(key, wait_max);
         self.granted(key, begun)
@@ -145,9 +156,9 @@ impl Sessions {
     fn ask_counted(&self, key: &Key, wait_max: Duration) -> Result<GrantedByStore> {
         let start = Instant::now();
         let begun = self.stored(key).and_then(|stored| self.0.store.begin(&stored, wait_max));
-        if let Some(tally) = &self.0.tally {
+        if let Some(counters) = &self.0.shared_counters {
             let hit = begun.as_ref().is_ok_and(|(.., found)| found.record.is_some());
-            tally.count_begin(hit, start.elapsed());
+            counters.count_begin(hit, start.elapsed());
         }
         begun
     }
@@ -250,9 +261,9 @@ impl Sessions {
         self.done(Operation::Details, None, self.0.store.details())
     }
 
-    /// The locks that are held now, at most so many. See [`Store::locks`].
-    pub fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        self.done(Operation::Details, None, self.0.store.locks(most))
+    /// At most `limit` of the locks that are held now. See [`Store::locks`].
+    pub fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        self.done(Operation::Details, None, self.0.store.locks(limit))
     }
 
     /// Checks the stored data and changes nothing. See [`Store::verify`].
@@ -344,9 +355,9 @@ impl Sessions {
         // A taken id is an answer, not a failed save.
         if operation.saves() && *error.kind() != ErrorKind::Exists {
             counters.add(Counter::FailedSaves, 1);
-            match &self.0.tally {
-                Some(tally) => tally.count_failed_save(),
-                None => self.0.store.count_failed_save(),
+            // A store behind a decorator has counted its own in the counters that both share.
+            if self.0.shared_counters.is_some() || !logged {
+                self.count_failed_save();
             }
             if !logged {
                 log::warn!("{error:#}");
@@ -376,10 +387,10 @@ impl Lease {
         let Lease { held, key, sessions, .. } = self;
         // On `TooLarge` the lease is dropped at the end of this function, which releases it.
         let committed = sessions.check_size(payload).and_then(|()| held.commit(payload, ttl));
-        if let Some(tally) = &sessions.0.tally
+        if let Some(counters) = &sessions.0.shared_counters
             && committed.is_ok()
         {
-            tally.count_commit();
+            counters.count_commit();
         }
         committed.map_err(|error| sessions.unsaved(error, Operation::Commit, &key, payload))
     }

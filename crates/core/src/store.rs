@@ -152,7 +152,7 @@ use std::time::Duration;
 
 use crate::{
     Budget, Capabilities, Cursor, Details, Error, ErrorKind, Filter, Found, HeldLock, Key, Page,
-    Result, Stat, Swept, Totals, Ttl, Verified,
+    Result, SharedCounts, Stat, Swept, Ttl, Verified,
 };
 
 /// A place where sessions are kept. The module documentation has a complete example.
@@ -285,22 +285,22 @@ pub trait Store: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// The locks that are held now, at most so many. Bounded, takes no lock and blocks nobody.
+    /// At most `limit` of the locks that are held now. Takes no lock and blocks no request.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where nobody can tell.
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        let _ = most;
+    /// `Unsupported` if the store cannot list its locks.
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        let _ = limit;
         Err(Error::new(ErrorKind::Unsupported, "this store cannot list the locks that are held"))
     }
 
-    /// What all processes have counted, if the store itself counts in shared memory.
-    fn totals(&self) -> Option<Totals> {
+    /// What all processes have counted; `None` unless the store itself counts in shared memory.
+    fn shared_counts(&self) -> Option<SharedCounts> {
         None
     }
 
-    /// A save has failed, perhaps before it reached the store. For [`Store::totals`].
+    /// Counts a failed save, which may not have reached the store, for [`Store::shared_counts`].
     fn count_failed_save(&self) {}
 
     /// Checks every invariant of the stored data, changes nothing, and does not stop other

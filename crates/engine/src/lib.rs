@@ -33,6 +33,6 @@ mod tests;
 
 #[cfg(feature = "failpoints")]
 pub use memory::crash;
-pub use memory::{SyncMode, TallyFile, spare};
+pub use memory::{CounterFile, SyncMode, spare};
 pub use operations::{CAPABILITIES, CAPABILITIES_ON_DISK, Engine};
 pub use recovery::{EngineOptions, drop_store, open};

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use sessile_core::{
     Begun, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, HeldLock, Key, Lease,
-    Limits, Listed, Page, Record, Result, Sessions, Stat, Store, Swept, Totals, Ttl, Verified,
+    Limits, Listed, Page, Record, Result, Sessions, SharedCounts, Stat, Store, Swept, Ttl,
+    Verified,
 };
 
 use self::envelope::Envelope;
@@ -128,13 +129,17 @@ impl Store for Encrypted {
         self.inner.listed_key(key)
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        self.inner.locks(most)
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        self.inner.locks(limit)
     }
 
     /// The store beneath counts.
-    fn totals(&self) -> Option<Totals> {
-        self.inner.totals()
+    fn shared_counts(&self) -> Option<SharedCounts> {
+        self.inner.shared_counts()
+    }
+
+    fn count_failed_save(&self) {
+        self.inner.count_failed_save();
     }
 
     /// Sizes as if all payloads were encrypted: which are is not known without reading them.

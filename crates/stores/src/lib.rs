@@ -19,6 +19,8 @@ mod store_url;
 
 #[cfg(feature = "connections")]
 mod connections;
+#[cfg(feature = "sessile")]
+mod counter_files;
 #[cfg(any(feature = "files", feature = "sqlite"))]
 mod file_system;
 #[cfg(feature = "fuzzing")]
@@ -31,8 +33,6 @@ mod owner;
 mod several;
 #[cfg(feature = "sql")]
 mod sql;
-#[cfg(feature = "sessile")]
-mod tallies;
 
 /// Declares the module of each store and lists its `ENTRY`.
 macro_rules! stores {

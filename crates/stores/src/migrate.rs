@@ -217,8 +217,8 @@ impl Store for Migrate {
         several::list(&self.both(), cursor, filter).map(|(_, page)| page)
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        several::locks(&self.both(), most)
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        several::locks(&self.both(), limit)
     }
 
     fn details(&self) -> Result<Details> {

@@ -252,10 +252,10 @@ impl Store for Mysql {
         stat(self.clock.now(), |after, most| self.next_rows(after, None, most))
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
         let options = &self.pool.settings;
         let mut connection = Connection::open(options, Instant::now() + options.timeouts.response)?;
-        locks_held::locks_held(&mut connection, (options, &self.locks), &self.clock, most)
+        locks_held::locks_held(&mut connection, (options, &self.locks), &self.clock, limit)
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {

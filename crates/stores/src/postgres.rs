@@ -271,8 +271,8 @@ impl Store for Postgres {
         stat(self.clock.now(), |after, most| self.next_rows(after, most))
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        locks_held::locks_held(&self.pool.settings, &self.clock, most)
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        locks_held::locks_held(&self.pool.settings, &self.clock, limit)
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {

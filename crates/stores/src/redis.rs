@@ -305,8 +305,8 @@ impl Store for Redis {
         list::stat(&self.bounded(list::COUNT_FOR))
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        locks_held::locks_held(&self.bounded(list::COUNT_FOR), most)
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        locks_held::locks_held(&self.bounded(list::COUNT_FOR), limit)
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {

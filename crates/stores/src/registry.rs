@@ -131,7 +131,7 @@ pub fn open(url: &str, context: &Context) -> Result<Sessions> {
 ///
 /// Those of [`open`].
 pub fn open_to_look(url: &str, context: &Context) -> Result<Sessions> {
-    opened(url, &[], LASTING_OPTIONS, context, Counters::Read)
+    opened(url, &[], LASTING_OPTIONS, context, CounterUse::Read)
 }
 
 /// Opens the store of a URL. Each option of `defaults` that the store takes and the URL lacks is
@@ -145,15 +145,15 @@ pub(crate) fn open_with_defaults(
     defaults: &[(&str, String)],
     context: &Context,
 ) -> Result<Sessions> {
-    opened(url, defaults, &[], context, Counters::Kept)
+    opened(url, defaults, &[], context, CounterUse::Count)
 }
 
-/// What a process does with the counters of all processes.
+/// What a process does with the counters that all processes of a store share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counters {
-    /// It counts, and makes them if they are missing.
-    Kept,
-    /// It reads them if they are there.
+pub(crate) enum CounterUse {
+    /// It counts, and creates them if they are missing.
+    Count,
+    /// It reads them if they exist.
     Read,
 }
 
@@ -165,7 +165,7 @@ fn opened(
     defaults: &[(&str, String)],
     without: &[&str],
     context: &Context,
-    counters: Counters,
+    counters: CounterUse,
 ) -> Result<Sessions> {
     let mut url = StoreUrl::parse(url)?;
     let (label, identity) = (url.redacted(), url.identity());
@@ -196,21 +196,26 @@ fn opened(
     opened.map_err(|error| error.during(Operation::Open, &label, None))
 }
 
-/// The engine counts in its own memory. A store that is made of others is counted, too: its
-/// sessions are asked for by its own URL.
+/// Adds shared counters to a store. The engine has its own. A store that is made of others has
+/// counters of its own, too: its URL is that of the workers.
 #[cfg(feature = "sessile")]
-fn counted(entry: &StoreEntry, sessions: Sessions, identity: &str, counters: Counters) -> Sessions {
+fn counted(
+    entry: &StoreEntry,
+    sessions: Sessions,
+    identity: &str,
+    counters: CounterUse,
+) -> Sessions {
     if !entry.capabilities.shared_by_processes || entry.name == "sessile" {
         return sessions;
     }
-    match crate::tallies::open(identity, counters) {
-        Some(tally) => sessions.counting_into(tally),
+    match crate::counter_files::open(identity, counters) {
+        Some(counters) => sessions.counting_into(counters),
         None => sessions,
     }
 }
 
 #[cfg(not(feature = "sessile"))]
-fn counted(_: &StoreEntry, sessions: Sessions, _: &str, _: Counters) -> Sessions {
+fn counted(_: &StoreEntry, sessions: Sessions, _: &str, _: CounterUse) -> Sessions {
     sessions
 }
 

@@ -204,8 +204,8 @@ impl Store for Route {
         Ok(details)
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        several::locks(&self.homes().collect::<Vec<_>>(), most)
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        several::locks(&self.homes().collect::<Vec<_>>(), limit)
     }
 
     /// Large payloads first: a stub on disk without its payload would be an unreadable session.

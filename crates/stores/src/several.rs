@@ -93,11 +93,11 @@ pub fn list(
     Ok((place, Page { next, ..page }))
 }
 
-/// The locks of all stores. A store that cannot tell has none to show.
-pub fn locks(stores: &[&Sessions], most: usize) -> Result<Vec<HeldLock>> {
+/// The locks of all stores. A store that cannot list its locks adds none.
+pub fn locks(stores: &[&Sessions], limit: usize) -> Result<Vec<HeldLock>> {
     let mut locks = Vec::new();
     for store in stores {
-        match store.locks(most - locks.len()) {
+        match store.locks(limit.saturating_sub(locks.len())) {
             Ok(held) => locks.extend(held),
             Err(error) if *error.kind() == ErrorKind::Unsupported && stores.len() > 1 => {}
             Err(error) => return Err(error),

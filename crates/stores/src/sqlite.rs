@@ -309,8 +309,8 @@ impl Store for Sqlite {
         Ok(page(filter, self.clock.now(), rows))
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        locks_held(&self.locks, &self.clock, most, |cursor, filter| self.list(cursor, filter))
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        locks_held(&self.locks, &self.clock, limit, |cursor, filter| self.list(cursor, filter))
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {

@@ -3,20 +3,20 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::view::View;
+use crate::sample::Sample;
 
 /// The time between two looks of the page's server.
 pub const STEP: Duration = Duration::from_secs(5);
-const LOOKS_MAX: usize = 720;
+const SAMPLES_MAX: usize = 720;
 
 /// Looks in order of time.
 #[derive(Clone, Debug, Default)]
-pub struct History(VecDeque<View>);
+pub struct History(VecDeque<Sample>);
 
 impl History {
     /// Adds a look, and forgets those of more than an hour ago.
-    pub fn push(&mut self, view: View) {
-        if self.0.len() == LOOKS_MAX {
+    pub fn push(&mut self, sample: Sample) {
+        if self.0.len() == SAMPLES_MAX {
             self.0.pop_front();
         }
         // Only the latest look shows more than numbers.
@@ -24,26 +24,26 @@ impl History {
             last.details.clear();
             last.locks = None;
         }
-        self.0.push_back(view);
+        self.0.push_back(sample);
     }
 
     /// The latest look.
-    pub fn last(&self) -> Option<&View> {
+    pub fn last(&self) -> Option<&Sample> {
         self.0.back()
     }
 
     /// A value of each look: minutes before the last look, value.
-    pub fn values(&self, of: impl Fn(&View) -> Option<f64>) -> Vec<(f64, f64)> {
+    pub fn values(&self, of: impl Fn(&Sample) -> Option<f64>) -> Vec<(f64, f64)> {
         let Some(last) = self.last() else { return Vec::new() };
-        let minutes = |view: &View| last.at.since(view.at).as_secs_f64() / 60.0;
-        self.0.iter().filter_map(|view| Some((minutes(view), of(view)?))).collect()
+        let minutes = |sample: &Sample| last.at.since(sample.at).as_secs_f64() / 60.0;
+        self.0.iter().filter_map(|sample| Some((minutes(sample), of(sample)?))).collect()
     }
 
     /// The rate a second of a counter between looks.
-    pub fn rates(&self, of: impl Fn(&View) -> Option<u64>) -> Vec<(f64, f64)> {
+    pub fn rates(&self, of: impl Fn(&Sample) -> Option<u64>) -> Vec<(f64, f64)> {
         let Some(last) = self.last() else { return Vec::new() };
         let pairs = self.0.iter().zip(self.0.iter().skip(1));
-        let rate = |(old, new): (&View, &View)| {
+        let rate = |(old, new): (&Sample, &Sample)| {
             let passed = new.at.since(old.at).as_secs_f64();
             let events = of(new)?.checked_sub(of(old)?)? as f64;
             let minutes = last.at.since(new.at).as_secs_f64() / 60.0;

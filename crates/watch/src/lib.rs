@@ -1,13 +1,13 @@
 //! A store seen from outside: counters, locks and sizes for Prometheus, a terminal and a browser.
 //!
 //! ```text
-//! Watcher -> View (one look) -> metrics text | frame of a terminal | History -> page with charts
+//! Sampler -> Sample (one look) -> metrics text | frame of a terminal | History -> page with charts
 //! ```
 //!
 //! Invariants: nothing is changed; a costly count is repeated only after a hundred times its
-//! duration, so that a watcher takes less than one per cent of a processor; a session is shown as a
+//! duration, so that a sampler takes less than one per cent of a processor; a session is shown as a
 //! digest, and every text of a store is escaped where it is shown. Not here: counting itself
-//! (`sessile_core::Tally` and the engine).
+//! (`sessile_core::SharedCounters` and the engine).
 
 #![forbid(unsafe_code)]
 
@@ -19,13 +19,13 @@ mod listener;
 mod metrics;
 mod once;
 mod page;
+mod sample;
 mod style;
 mod units;
-mod view;
 
 pub use frame::frame;
 pub use history::History;
 pub use http::Served;
 pub use listener::{ServeOptions, serve_metrics, serve_page};
 pub use metrics::metrics;
-pub use view::{View, Watcher, lock_line, session_digest};
+pub use sample::{Sample, Sampler, lock_line, session_digest};

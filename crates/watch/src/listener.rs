@@ -16,7 +16,7 @@ use crate::http::{Answer, Asked, Served};
 use crate::metrics::metrics;
 use crate::once::{Once, Shown};
 use crate::page;
-use crate::view::{LOCKS_MAX, View, Watcher};
+use crate::sample::{LOCKS_MAX, Sample, Sampler};
 
 const REFRESH_SECONDS: u32 = 10;
 /// Of a page that waits for a result.
@@ -49,10 +49,10 @@ pub fn serve_metrics(
 ) -> Result<()> {
     let served = Served::listen(address)?;
     ready(&served);
-    let watcher = Mutex::new(Watcher::new(sessions.clone(), Clock::system()));
+    let sampler = Mutex::new(Sampler::new(sessions.clone(), Clock::system()));
     served.serve(&ends, &|asked: &Asked| match asked.path.as_str() {
         "/metrics" | "/" => {
-            let text = metrics(&locked(&watcher).look());
+            let text = metrics(&locked(&sampler).sample());
             Answer::new("text/plain; version=0.0.4; charset=utf-8", text)
         }
         _ => Answer::not_found(),
@@ -76,7 +76,7 @@ pub fn serve_page(
         Some(token) => token.clone(),
         None => random_token()?,
     };
-    let mut watcher = Watcher::new(sessions.clone(), Clock::system());
+    let mut sampler = Sampler::new(sessions.clone(), Clock::system());
     let page = Page {
         sessions,
         examination: &options.examination,
@@ -85,7 +85,7 @@ pub fn serve_page(
         verified: Once::new(),
         examined: Once::new(),
     };
-    locked(&page.history).push(watcher.look());
+    locked(&page.history).push(sampler.sample());
     ready(&served, &token);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -95,8 +95,8 @@ pub fn serve_page(
                 waited += ASK_TO_END;
                 if waited >= STEP {
                     waited = Duration::ZERO;
-                    let view = watcher.look();
-                    locked(&page.history).push(view);
+                    let sample = sampler.sample();
+                    locked(&page.history).push(sample);
                 }
             }
         });
@@ -145,14 +145,14 @@ impl Page<'_> {
     }
 
     /// The locks alone: sizes and details may cost minutes.
-    fn locks(&self) -> View {
+    fn locks(&self) -> Sample {
         let (locks, error) = match self.sessions.locks(LOCKS_MAX) {
             Ok(locks) => (Some(locks), None),
             Err(error) if *error.kind() == ErrorKind::Unsupported => (None, None),
             Err(error) => (None, Some(format!("{error:#}"))),
         };
         let (label, at) = (self.sessions.label().to_owned(), Clock::system().now());
-        View { label, at, locks, error, ..View::default() }
+        Sample { label, at, locks, error, ..Sample::default() }
     }
 
     fn shown(&self, title: &str, shown: Shown<String>) -> Answer {

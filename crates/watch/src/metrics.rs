@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::view::{View, number_of};
+use crate::sample::{Sample, number_of};
 
 struct Text {
     text: String,
@@ -21,26 +21,26 @@ impl Text {
 }
 
 /// All metrics of one look.
-pub fn metrics(view: &View) -> String {
-    let mut text = Text { text: String::new(), label: escaped(&view.label) };
-    let up = if view.error.is_none() { 1.0 } else { 0.0 };
+pub fn metrics(sample: &Sample) -> String {
+    let mut text = Text { text: String::new(), label: escaped(&sample.label) };
+    let up = if sample.error.is_none() { 1.0 } else { 0.0 };
     text.metric("sessile_up", "gauge", "Whether the store could be looked at.", up);
-    if let Some(totals) = view.totals {
+    if let Some(counts) = sample.counts {
         let us = |us: u64| us as f64 / 1e6;
         for (name, kind, help, value) in [
-            ("requests_total", "counter", "Locked requests begun.", totals.requests as f64),
-            ("hits_total", "counter", "Begins that found a session.", totals.hits as f64),
-            ("commits_total", "counter", "Sessions saved.", totals.commits as f64),
-            ("failed_saves_total", "counter", "Saves that failed.", totals.failed_saves as f64),
-            ("lock_waits_total", "counter", "Begins that waited.", totals.lock_waits as f64),
-            ("lock_wait_seconds_total", "counter", "Time waited.", us(totals.lock_wait_us)),
-            ("lock_wait_seconds_max", "gauge", "Longest wait.", us(totals.lock_wait_us_max)),
+            ("requests_total", "counter", "Locked requests begun.", counts.requests as f64),
+            ("hits_total", "counter", "Begins that found a session.", counts.hits as f64),
+            ("commits_total", "counter", "Sessions saved.", counts.commits as f64),
+            ("failed_saves_total", "counter", "Saves that failed.", counts.failed_saves as f64),
+            ("lock_waits_total", "counter", "Begins that waited.", counts.lock_waits as f64),
+            ("lock_wait_seconds_total", "counter", "Time waited.", us(counts.lock_wait_us)),
+            ("lock_wait_seconds_max", "gauge", "Longest wait.", us(counts.lock_wait_us_max)),
         ] {
             text.metric(&format!("sessile_{name}"), kind, help, value);
         }
     }
-    if let Some(stat) = view.stat {
-        let age = stat.oldest_written.map(|written| view.at.since(written).as_secs_f64());
+    if let Some(stat) = sample.stat {
+        let age = stat.oldest_written.map(|written| sample.at.since(written).as_secs_f64());
         for (name, help, value) in [
             ("sessions", "Live sessions.", Some(stat.sessions as f64)),
             ("sessions_expired", "Expired, not yet removed.", Some(stat.expired as f64)),
@@ -53,32 +53,32 @@ pub fn metrics(view: &View) -> String {
             }
         }
     }
-    if let Some(locks) = &view.locks {
+    if let Some(locks) = &sample.locks {
         let waited = locks.iter().filter(|lock| lock.has_waiters == Some(true)).count();
         let longest = locks
             .iter()
             .filter_map(|lock| lock.holder.since)
-            .map(|since| view.at.since(since).as_secs_f64())
+            .map(|since| sample.at.since(since).as_secs_f64())
             .fold(0.0, f64::max);
         let help = "Locks held now, at most 20 are looked at.";
         text.metric("sessile_locks_held", "gauge", help, locks.len() as f64);
         text.metric("sessile_locks_waited_for", "gauge", "With waiters.", waited as f64);
         text.metric("sessile_lock_held_seconds_max", "gauge", "Held longest.", longest);
     }
-    add_details(&mut text, view);
+    add_details(&mut text, sample);
     text.text
 }
 
 /// A name that occurs more than once is summed up.
-fn add_details(text: &mut Text, view: &View) {
+fn add_details(text: &mut Text, sample: &Sample) {
     let mut seen: Vec<&str> = Vec::new();
-    for (name, first) in &view.details {
+    for (name, first) in &sample.details {
         let Some((_, unit)) = number_of(first) else { continue };
         if seen.contains(name) {
             continue;
         }
         seen.push(name);
-        let same = view.details.iter().filter(|(other, _)| other == name);
+        let same = sample.details.iter().filter(|(other, _)| other == name);
         let sum = same.filter_map(|(_, detail)| number_of(detail)).map(|(number, _)| number).sum();
         text.metric(&format!("sessile_detail_{name}{unit}"), "gauge", "See sessile stat.", sum);
     }
@@ -92,19 +92,23 @@ fn escaped(label: &str) -> String {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use sessile_core::{Detail, Stat, Totals};
+    use sessile_core::{Detail, SharedCounts, Stat};
 
     #[test]
     fn every_line_is_of_the_format_and_a_hostile_label_ends_no_line() {
-        let view = View {
+        let sample = Sample {
             label: "files:/a\"b\\c\nsessile_up 0".into(),
-            totals: Some(Totals { requests: 7, lock_wait_us: 1_500_000, ..Totals::default() }),
+            counts: Some(SharedCounts {
+                requests: 7,
+                lock_wait_us: 1_500_000,
+                ..SharedCounts::default()
+            }),
             stat: Some(Stat { sessions: 3, complete: true, ..Stat::default() }),
             locks: Some(Vec::new()),
             details: vec![("data_file", Detail::Bytes(5)), ("data_file", Detail::Bytes(6))],
-            ..View::default()
+            ..Sample::default()
         };
-        let text = metrics(&view);
+        let text = metrics(&sample);
         for line in text.lines() {
             let sound = line.starts_with("# HELP sessile_")
                 || line.starts_with("# TYPE sessile_")

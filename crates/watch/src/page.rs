@@ -5,14 +5,14 @@
 
 use std::fmt::Write;
 
-use sessile_core::{Detail, Totals, Verified};
+use sessile_core::{Detail, SharedCounts, Verified};
 use sessile_doctor::Report;
 
 use crate::chart::chart;
 use crate::history::History;
+use crate::sample::{Sample, session_digest};
 use crate::style::STYLE;
 use crate::units::{bytes, seconds, short};
-use crate::view::{View, session_digest};
 
 const PROBLEMS_SHOWN_MAX: usize = 100;
 
@@ -47,57 +47,58 @@ fn page(title: &str, label: &str, body: &str) -> String {
 
 /// The overview.
 pub fn overview(history: &History) -> String {
-    let Some(view) = history.last() else {
+    let Some(sample) = history.last() else {
         return page("Overview", "", "<p>The store was not looked at yet.</p>");
     };
     let mut body = String::new();
-    if let Some(error) = &view.error {
+    if let Some(error) = &sample.error {
         let _ = write!(body, "<p class=\"critical\">{}</p>", escaped(error));
     }
     let per_second = |value: f64| format!("{}/s", short(value));
-    let rate = |of: fn(&Totals) -> u64| history.rates(|view| view.totals.as_ref().map(of));
+    let rate =
+        |of: fn(&SharedCounts) -> u64| history.rates(|sample| sample.counts.as_ref().map(of));
     let _ = write!(body, "<h2>The last hour</h2><div class=\"charts\">");
-    if view.totals.is_some() {
+    if sample.counts.is_some() {
         for (title, points) in [
-            ("Requests", rate(|totals| totals.requests)),
-            ("Hits", rate(|totals| totals.hits)),
-            ("Commits", rate(|totals| totals.commits)),
-            ("Failed saves", rate(|totals| totals.failed_saves)),
-            ("Lock waits", rate(|totals| totals.lock_waits)),
+            ("Requests", rate(|counts| counts.requests)),
+            ("Hits", rate(|counts| counts.hits)),
+            ("Commits", rate(|counts| counts.commits)),
+            ("Failed saves", rate(|counts| counts.failed_saves)),
+            ("Lock waits", rate(|counts| counts.lock_waits)),
         ] {
             body.push_str(&chart(title, &points, per_second));
         }
-        let waited = rate(|totals| totals.lock_wait_us);
+        let waited = rate(|counts| counts.lock_wait_us);
         let waited: Vec<_> = waited.into_iter().map(|(at, us)| (at, us / 1e6)).collect();
         body.push_str(&chart("Waiting requests, on average", &waited, short));
     }
     let stat = |of: fn(&sessile_core::Stat) -> u64| {
-        history.values(|view| view.stat.as_ref().map(|stat| of(stat) as f64))
+        history.values(|sample| sample.stat.as_ref().map(|stat| of(stat) as f64))
     };
-    if view.stat.is_some() {
+    if sample.stat.is_some() {
         body.push_str(&chart("Sessions", &stat(|stat| stat.sessions), short));
         body.push_str(&chart("Payloads", &stat(|stat| stat.payload_bytes), bytes));
         body.push_str(&chart("Expired, not removed", &stat(|stat| stat.expired), short));
     }
     body.push_str("</div>");
-    add_facts(&mut body, view);
-    page("Overview", &view.label, &body)
+    add_facts(&mut body, sample);
+    page("Overview", &sample.label, &body)
 }
 
-fn add_facts(body: &mut String, view: &View) {
+fn add_facts(body: &mut String, sample: &Sample) {
     let mut rows: Vec<(String, String)> = Vec::new();
-    if let Some(totals) = view.totals {
+    if let Some(counts) = sample.counts {
         let us = |us: u64| seconds(us as f64 / 1e6);
         rows.extend([
-            ("requests".into(), short(totals.requests as f64)),
-            ("failed saves".into(), short(totals.failed_saves as f64)),
-            ("longest wait for a lock".into(), us(totals.lock_wait_us_max)),
+            ("requests".into(), short(counts.requests as f64)),
+            ("failed saves".into(), short(counts.failed_saves as f64)),
+            ("longest wait for a lock".into(), us(counts.lock_wait_us_max)),
         ]);
     }
-    if let Some(oldest) = view.stat.and_then(|stat| stat.oldest_written) {
-        rows.push(("oldest write".into(), seconds(view.at.since(oldest).as_secs_f64()) + " ago"));
+    if let Some(oldest) = sample.stat.and_then(|stat| stat.oldest_written) {
+        rows.push(("oldest write".into(), seconds(sample.at.since(oldest).as_secs_f64()) + " ago"));
     }
-    rows.extend(view.details.iter().map(|(name, detail)| {
+    rows.extend(sample.details.iter().map(|(name, detail)| {
         let value = match detail {
             Detail::Count(number) => short(*number as f64),
             Detail::Bytes(size) => bytes(*size as f64),
@@ -144,15 +145,15 @@ impl<const N: usize> From<[String; N]> for Row<N> {
 }
 
 /// The locks that are held.
-pub fn locks(view: &View) -> String {
-    let Some(locks) = &view.locks else {
-        let why = view.error.as_deref().unwrap_or("This store cannot list its locks.");
-        return page("Locks", &view.label, &format!("<p>{}</p>", escaped(why)));
+pub fn locks(sample: &Sample) -> String {
+    let Some(locks) = &sample.locks else {
+        let why = sample.error.as_deref().unwrap_or("This store cannot list its locks.");
+        return page("Locks", &sample.label, &format!("<p>{}</p>", escaped(why)));
     };
     let rows = locks.iter().map(|lock| {
         let holder = &lock.holder;
         let pid = holder.pid.map_or("unknown".to_owned(), |pid| pid.to_string());
-        let held = holder.since.map(|since| seconds(view.at.since(since).as_secs_f64()));
+        let held = holder.since.map(|since| seconds(sample.at.since(since).as_secs_f64()));
         [
             session_digest(lock.key.as_ref()),
             pid,
@@ -163,7 +164,7 @@ pub fn locks(view: &View) -> String {
     });
     let table = table("Locks", ["session", "pid", "host", "held for", "others wait"], rows);
     let many = format!("<h2>{} held, of which 20 at most are shown</h2>{table}", locks.len());
-    page("Locks", &view.label, &many)
+    page("Locks", &sample.label, &many)
 }
 
 /// Before the first result of `verify` or `doctor`.
@@ -224,17 +225,17 @@ mod tests {
     fn nothing_of_a_store_becomes_an_element_or_ends_an_attribute() {
         let key = Some(Key::session("secret1234567890").unwrap());
         let holder = Holder { host: Some(HOSTILE.into()), ..Holder::default() };
-        let view = View {
+        let sample = Sample {
             label: format!("files:/{HOSTILE}"),
             error: Some(HOSTILE.into()),
             details: vec![("lock", Detail::Text(HOSTILE.into()))],
             locks: Some(vec![HeldLock { key, holder, has_waiters: None }]),
-            ..View::default()
+            ..Sample::default()
         };
         let mut history = History::default();
-        history.push(view.clone());
+        history.push(sample.clone());
         let problems = Verified { problems: vec![HOSTILE.into()], ..Verified::default() };
-        for page in [overview(&history), locks(&view), verified(HOSTILE, &Ok(problems))] {
+        for page in [overview(&history), locks(&sample), verified(HOSTILE, &Ok(problems))] {
             assert!(!page.contains("<script") && !page.contains("secret"), "{page}");
             assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
         }

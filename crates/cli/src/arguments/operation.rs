@@ -49,7 +49,7 @@ pub struct LocksArguments {
     /// Most locks to show
     #[arg(long, default_value_t = 100, value_name = "N")]
     #[arg(value_parser = super::at_most(1..=10_000))]
-    pub most: usize,
+    pub limit: usize,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

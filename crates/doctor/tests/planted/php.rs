@@ -125,7 +125,7 @@ fn two_collectors_are_found() {
     ] {
         plant(root.path(), &timer, "[Timer]\n");
         assert_eq!(codes(&examination), ["two-collectors"], "{timer}");
-        std::fs::remove_file(root.path().join(timer)).unwrap();
+        fs::remove_file(root.path().join(timer)).unwrap();
     }
 }
 

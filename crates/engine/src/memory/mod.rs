@@ -3,6 +3,7 @@
 //! Every other room stands on this one, and uses all that is public in its files: they are the
 //! vocabulary of the protocol, and know none.
 
+mod counter_file;
 mod data_file;
 mod errors;
 mod fork;
@@ -19,12 +20,11 @@ mod size_class;
 pub mod spare;
 mod sync;
 mod sync_mode;
-mod tally_file;
 mod words;
 
+pub use counter_file::CounterFile;
 pub use sync::crash;
 pub use sync_mode::SyncMode;
-pub use tally_file::TallyFile;
 pub(crate) use {
     data_file::*, errors::*, fork::*, futex::*, layout::*, map::*, mutation::*, plane::*,
     simulated::*, size_class::*, sync::*, words::*,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Cursor, Details, Durability, Error, ErrorKind, Expiry, Filter, Found,
-    HeldLock, Key, Page, Result, SessionsBound, Stat, Store, Swept, Timestamp, Totals, Ttl,
+    HeldLock, Key, Page, Result, SessionsBound, SharedCounts, Stat, Store, Swept, Timestamp, Ttl,
     Verified, Waiting,
 };
 
@@ -229,12 +229,12 @@ impl Store for Engine {
         Ok(self.me()?.details(&self.plane))
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        Ok(self.plane.locks_held(most))
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        Ok(self.plane.locks_held(limit))
     }
 
-    fn totals(&self) -> Option<Totals> {
-        Some(self.plane.totals())
+    fn shared_counts(&self) -> Option<SharedCounts> {
+        Some(self.plane.shared_counts())
     }
 
     fn count_failed_save(&self) {

@@ -10,12 +10,12 @@ mod expiry;
 mod lease;
 mod list;
 mod maintenance;
+mod observe;
 mod peek;
 mod publish;
 mod regenerate;
 mod remove;
 mod room;
-mod seen;
 mod touch;
 mod verify;
 

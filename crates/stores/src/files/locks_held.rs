@@ -14,7 +14,7 @@ use crate::locks::host;
 
 const FILES_MAX: usize = 1_000_000;
 
-pub fn locks_held(mode: &impl Mode, most: usize) -> Result<Vec<HeldLock>> {
+pub fn locks_held(mode: &impl Mode, limit: usize) -> Result<Vec<HeldLock>> {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     let inodes = inodes(&locks);
     let mut found = Vec::new();
@@ -23,7 +23,7 @@ pub fn locks_held(mode: &impl Mode, most: usize) -> Result<Vec<HeldLock>> {
     }
     let mut walk = Walk::new(mode, "")?;
     for _ in 0..FILES_MAX {
-        let Some(file) = walk.next(mode)?.filter(|_| found.len() < most) else { break };
+        let Some(file) = walk.next(mode)?.filter(|_| found.len() < limit) else { break };
         let FileRole::Session(key) = file.role else { continue };
         if !inodes.contains(&file.inode) {
             continue;

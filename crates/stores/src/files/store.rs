@@ -174,8 +174,8 @@ impl<M: Mode> Store for Files<M> {
         list::list(&self.mode, cursor, filter)
     }
 
-    fn locks(&self, most: usize) -> Result<Vec<HeldLock>> {
-        locks_held(&self.mode, most)
+    fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        locks_held(&self.mode, limit)
     }
 
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Verified> {

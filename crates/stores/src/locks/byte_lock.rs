@@ -172,9 +172,10 @@ impl ByteLocks {
         }
     }
 
-    /// Whether anybody holds any lock of the side file.
-    pub fn is_any_held(&self) -> io::Result<bool> {
-        Ok(find_lock(&self.open()?, 0..WAITERS)?.is_some())
+    /// The locks of the side file that are held; `None` if there are none.
+    pub fn held(&self) -> io::Result<Option<HeldBytes>> {
+        let file = self.open()?;
+        Ok(find_lock(&file, 0..WAITERS)?.map(|_| HeldBytes(file)))
     }
 
     pub fn holder(&self, name: LockName) -> io::Result<Option<ByteHolder>> {
@@ -203,6 +204,15 @@ impl ByteLocks {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options.open(&self.path),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// The side file, opened to look up many locks.
+pub struct HeldBytes(File);
+
+impl HeldBytes {
+    pub fn holder(&self, name: LockName) -> io::Result<Option<ByteHolder>> {
+        holder(&self.0, name)
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn locks_held(
     connection: &mut Connection,
     (options, names): (&Options, &LockNames),
     clock: &Clock,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<HeldLock>> {
     let Options { database, table, .. } = options;
     // The names of `LockNames`, made by the server.
@@ -28,7 +28,7 @@ pub(super) fn locks_held(
     );
     let find = format!(
         "SELECT bin, id FROM (SELECT bin, id FROM `{table}` FORCE INDEX (PRIMARY) LIMIT \
-         {ROWS_MAX}) AS first WHERE IS_USED_LOCK({name}) IS NOT NULL LIMIT {most}"
+         {ROWS_MAX}) AS first WHERE IS_USED_LOCK({name}) IS NOT NULL LIMIT {limit}"
     );
     let values = [Value::Bytes(database.as_bytes()), Value::Word(table)];
     let rows = connection.run(&Message::of(&find, &values))?.rows();

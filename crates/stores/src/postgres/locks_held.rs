@@ -10,7 +10,11 @@ use super::connection::Connection;
 use super::schema::Settings;
 use crate::connections::pool::PooledConnection;
 
-pub(super) fn locks_held(settings: &Settings, clock: &Clock, most: usize) -> Result<Vec<HeldLock>> {
+pub(super) fn locks_held(
+    settings: &Settings,
+    clock: &Clock,
+    limit: usize,
+) -> Result<Vec<HeldLock>> {
     let deadline = Instant::now() + settings.options.timeouts.response;
     let mut connection = <Connection as PooledConnection>::open(settings, deadline)?;
     // One row for each lock: an alias has the lock of its own id.
@@ -23,10 +27,10 @@ pub(super) fn locks_held(settings: &Settings, clock: &Clock, most: usize) -> Res
             JOIN {} t ON t.lock = (l.classid::bigint << 32) | l.objid::bigint
         WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
             AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        LIMIT {most}",
+        LIMIT {limit}",
         settings.names.table
     );
-    let rows = connection.list_text(&find, most)?;
+    let rows = connection.list_text(&find, limit)?;
     Ok(rows.iter().map(|row| held(row, clock)).collect())
 }
 

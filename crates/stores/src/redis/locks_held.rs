@@ -13,9 +13,9 @@ const STEP: usize = 1_000;
 const HELD: u8 = b'L';
 const MARKS_AT: usize = 17;
 
-pub(super) fn locks_held(store: &Bounded<'_>, most: usize) -> Result<Vec<HeldLock>> {
+pub(super) fn locks_held(store: &Bounded<'_>, limit: usize) -> Result<Vec<HeldLock>> {
     let (start, mut found, mut cursor) = (Instant::now(), Vec::new(), String::from("0"));
-    while found.len() < most && start.elapsed() <= COUNT_FOR {
+    while found.len() < limit && start.elapsed() <= COUNT_FOR {
         let mut scan = redis::cmd("SCAN");
         scan.arg(&cursor).arg("MATCH").arg(store.names.lock_pattern()).arg("COUNT").arg(STEP);
         let (next, names): (String, Vec<Vec<u8>>) = store.query(&scan)?;
@@ -32,7 +32,7 @@ pub(super) fn locks_held(store: &Bounded<'_>, most: usize) -> Result<Vec<HeldLoc
         }
         cursor = next;
     }
-    found.truncate(most);
+    found.truncate(limit);
     Ok(found)
 }
 

@@ -2,9 +2,7 @@
 //!
 //! Not seen: the lock of a new session, which has no row yet.
 
-use std::time::Duration;
-
-use sessile_core::{Clock, Filter, HeldLock, Holder, Limits, Page, Result};
+use sessile_core::{Clock, Cursor, Filter, HeldLock, Holder, Limits, Page, Result};
 
 use super::files::file_error;
 use crate::locks::byte_lock::{ByteHolder, ByteLocks, LockName};
@@ -16,21 +14,19 @@ const KEYS_MAX: usize = 100_000;
 pub(super) fn locks_held(
     locks: &ByteLocks,
     clock: &Clock,
-    most: usize,
-    mut list: impl FnMut(Option<&sessile_core::Cursor>, &Filter) -> Result<Page>,
+    limit: usize,
+    mut list: impl FnMut(Option<&Cursor>, &Filter) -> Result<Page>,
 ) -> Result<Vec<HeldLock>> {
     let mut found = Vec::new();
-    if !locks.is_any_held().map_err(file_error)? {
-        return Ok(found);
-    }
+    let Some(held) = locks.held().map_err(file_error)? else { return Ok(found) };
     let filter = Filter { entries_max: Limits::PAGE_ENTRIES_MAX, ..Filter::default() };
     let (mut cursor, mut keys) = (None, 0);
-    while keys < KEYS_MAX && found.len() < most {
+    while keys < KEYS_MAX && found.len() < limit {
         let page = list(cursor.as_ref(), &filter)?;
         for entry in page.entries {
             keys += 1;
             let name = LockName::new(entry.key.bin().name(), entry.key.id());
-            if let Some(holder) = locks.holder(name).map_err(file_error)? {
+            if let Some(holder) = held.holder(name).map_err(file_error)? {
                 let holder = holder_of(&holder, clock);
                 found.push(HeldLock { key: Some(entry.key), holder, has_waiters: None });
             }
@@ -40,11 +36,10 @@ pub(super) fn locks_held(
             break;
         }
     }
-    found.truncate(most);
+    found.truncate(limit);
     Ok(found)
 }
 
 pub(super) fn holder_of(holder: &ByteHolder, clock: &Clock) -> Holder {
-    let held: Duration = holder.held;
-    Holder { pid: Some(holder.pid), host: None, since: Some(clock.now().minus(held)) }
+    Holder { pid: Some(holder.pid), host: None, since: Some(clock.now().minus(holder.held)) }
 }

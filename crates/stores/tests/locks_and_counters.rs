@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Clock, Durability, Key, Totals, Ttl};
+use sessile_core::{Clock, Durability, Key, SharedCounts, Ttl};
 use sessile_fixtures::{Instance, ServerOptions, StartError};
 use sessile_stores::{Context, registry};
 
@@ -94,7 +94,7 @@ fn events_of_one_opener_are_seen_by_another_and_stay() {
         let url = instance.url_with("payload_bytes_max", "100");
         let open = || sessile_stores::open(&url, &Context::default()).unwrap();
         let (worker, watcher) = (open(), open());
-        assert_eq!(watcher.totals(), Some(Totals::default()), "{name}");
+        assert_eq!(watcher.shared_counts(), Some(SharedCounts::default()), "{name}");
         let key = Key::session("counted1").unwrap();
         worker.begin(&key, Duration::ZERO).unwrap().lease.commit(b"cart", hour()).unwrap();
         let begun = worker.begin(&key, Duration::ZERO).unwrap();
@@ -107,12 +107,14 @@ fn events_of_one_opener_are_seen_by_another_and_stay() {
             waiter.join().unwrap().unwrap();
         });
         drop(worker); // what was counted outlives the one who counted
-        let totals = watcher.totals().unwrap();
-        let counted = (totals.requests, totals.hits, totals.commits, totals.failed_saves);
+        let counts = watcher.shared_counts().unwrap();
+        let counted = (counts.requests, counts.hits, counts.commits, counts.failed_saves);
         assert_eq!(counted, (4, 3, 1, 1), "{name}");
-        assert!(totals.lock_waits >= 1, "{name}: {totals:?}");
-        assert!(totals.lock_wait_us_max >= 20_000, "{name}: {totals:?}");
-        assert!(totals.lock_wait_us >= totals.lock_wait_us_max, "{name}: {totals:?}");
+        // A slow server looks like a lock; the engine counts only locks.
+        let of_others = if name == "sessile" { 0 } else { 3 };
+        assert!((1..=1 + of_others).contains(&counts.lock_waits), "{name}: {counts:?}");
+        assert!(counts.lock_wait_us_max >= 20_000, "{name}: {counts:?}");
+        assert!(counts.lock_wait_us >= counts.lock_wait_us_max, "{name}: {counts:?}");
     }
 }
 
@@ -139,8 +141,8 @@ fn a_begin_that_waits_at_two_ids_is_one_wait() {
         begun.lease.release().unwrap();
         waiter.join().unwrap().unwrap();
     });
-    let totals = store.totals().unwrap();
-    assert_eq!((totals.requests, totals.lock_waits), (2, 1), "{totals:?}");
+    let counts = store.shared_counts().unwrap();
+    assert_eq!((counts.requests, counts.lock_waits), (2, 1), "{counts:?}");
 }
 
 /// Two stores with different prefixes, and one store of two logins, were counted as one.
@@ -154,8 +156,8 @@ fn stores_that_differ_by_an_option_have_counters_of_their_own() {
     let (shop, blog) = (open("shop"), open("blog"));
     let key = Key::session("counted1").unwrap();
     shop.begin(&key, Duration::ZERO).unwrap().lease.commit(b"cart", hour()).unwrap();
-    assert_eq!(shop.totals().unwrap().requests, 1);
-    assert_eq!(blog.totals(), Some(Totals::default()));
+    assert_eq!(shop.shared_counts().unwrap().requests, 1);
+    assert_eq!(blog.shared_counts(), Some(SharedCounts::default()));
 }
 
 /// One that only looks made the file, and showed zeros for a store whose workers do not count.
@@ -164,10 +166,10 @@ fn who_only_looks_makes_no_counters_and_finds_those_that_come_later() {
     let Some(instance) = start("files") else { return };
     let url = instance.url_with("payload_bytes_max", "101");
     let watcher = registry::open_to_look(&url, &Context::default()).unwrap();
-    assert_eq!(watcher.totals(), None);
+    assert_eq!(watcher.shared_counts(), None);
     let worker = sessile_stores::open(&url, &Context::default()).unwrap();
     worker.begin(&Key::session("a1").unwrap(), Duration::ZERO).unwrap().lease.release().unwrap();
-    assert_eq!(watcher.totals().unwrap().requests, 1);
+    assert_eq!(watcher.shared_counts().unwrap().requests, 1);
     watcher.begin(&Key::session("a1").unwrap(), Duration::ZERO).unwrap();
-    assert_eq!(watcher.totals().unwrap().requests, 1, "a look is not counted");
+    assert_eq!(watcher.shared_counts().unwrap().requests, 1, "a look is not counted");
 }

@@ -3,17 +3,17 @@
 //! Invariant: reads words and takes no lock; a count of a dead process stays, because the line of
 //! its slot keeps it for the next owner.
 
-use sessile_core::{Bin, HeldLock, Totals};
+use sessile_core::{Bin, HeldLock, SharedCounts};
 
 use crate::{memory::*, storage::*, table::*};
 
 const TRIES: usize = 10;
 
 impl Plane {
-    pub fn locks_held(&self, most: usize) -> Vec<HeldLock> {
+    pub fn locks_held(&self, limit: usize) -> Vec<HeldLock> {
         let mut locks = Vec::new();
         for number in 0..self.entry_count() {
-            if locks.len() == most {
+            if locks.len() == limit {
                 break;
             }
             let entry = self.entry(number);
@@ -36,13 +36,13 @@ impl Plane {
         locks
     }
 
-    pub fn totals(&self) -> Totals {
+    pub fn shared_counts(&self) -> SharedCounts {
         let failed_saves = self.header(header::FAILED_SAVES).load(Relaxed);
-        let mut totals = Totals { failed_saves, ..Totals::default() };
+        let mut counts = SharedCounts { failed_saves, ..SharedCounts::default() };
         for slot in 0..PROCESSES_MAX {
             let words = self.counters(slot).each_ref().map(|word| word.load(Relaxed));
             let [requests, hits, commits, lock_waits, lock_wait_us, lock_wait_us_max, ..] = words;
-            totals.add(&Totals {
+            counts.add(&SharedCounts {
                 requests,
                 hits,
                 commits,
@@ -52,6 +52,6 @@ impl Plane {
                 lock_wait_us_max,
             });
         }
-        totals
+        counts
     }
 }

@@ -17,17 +17,16 @@ use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
-use sessile_core::{Tally, Totals};
-use sessile_engine::TallyFile;
+use sessile_core::{SharedCounters, SharedCounts};
+use sessile_engine::CounterFile;
 use sha2::{Digest, Sha256};
 
-use crate::registry::Counters;
+use crate::registry::CounterUse;
 
 const PARENT: &str = "/dev/shm";
 const PREFIX: &str = "sessile-counters-";
 const FILES_MAX: usize = 1_024;
 const DIGEST_BYTES: usize = 16;
-const PAGE_BYTES: u64 = 4_096;
 /// A file may be removed, or asked for its lock, while it is opened.
 const OPEN_TRIES: usize = 5;
 /// Names looked at in the directory that all users share.
@@ -35,9 +34,9 @@ const NAMES_MAX: usize = 10_000;
 const USERS_MAX: usize = 1_000;
 
 /// The counters of all users, and those of this process.
-struct Tallies {
+struct CounterFiles {
     /// `None` in a process that only looks.
-    own: Option<TallyFile>,
+    own: Option<CounterFile>,
     name: String,
     parent: PathBuf,
     uid: u32,
@@ -45,17 +44,17 @@ struct Tallies {
 
 /// Opens the counters of a store, and makes them for a process that counts; `None` where that is
 /// not possible.
-pub fn open(identity: &str, counters: Counters) -> Option<Box<dyn Tally>> {
+pub fn open(identity: &str, counters: CounterUse) -> Option<Box<dyn SharedCounters>> {
     let uid = nix::unistd::geteuid().as_raw();
     let (name, parent) = (name_of(identity), PathBuf::from(PARENT));
     let own = match counters {
-        Counters::Read => None,
-        Counters::Kept => Some(open_own(&parent, uid, &name)?),
+        CounterUse::Read => None,
+        CounterUse::Count => Some(open_own(&parent, uid, &name)?),
     };
-    Some(Box::new(Tallies { own, name, parent, uid }))
+    Some(Box::new(CounterFiles { own, name, parent, uid }))
 }
 
-fn open_own(parent: &Path, uid: u32, name: &str) -> Option<TallyFile> {
+fn open_own(parent: &Path, uid: u32, name: &str) -> Option<CounterFile> {
     let directory = parent.join(format!("{PREFIX}{uid}"));
     let made = DirBuilder::new().mode(0o700).create(&directory);
     if open_directory(parent, uid).is_none() {
@@ -68,7 +67,7 @@ fn open_own(parent: &Path, uid: u32, name: &str) -> Option<TallyFile> {
     }
     let file = (0..OPEN_TRIES).find_map(|_| open_locked(&path))?;
     let _ = file.set_modified(SystemTime::now());
-    TallyFile::map(file).ok()
+    CounterFile::map(file).ok()
 }
 
 /// The directory of a user, if it belongs to that user and to no other: anybody can make one with
@@ -125,7 +124,7 @@ fn make_room(directory: &Path) {
     }
 }
 
-impl Tally for Tallies {
+impl SharedCounters for CounterFiles {
     fn count_begin(&self, hit: bool, took: Duration) {
         if let Some(own) = &self.own {
             own.count_begin(hit, took);
@@ -145,15 +144,15 @@ impl Tally for Tallies {
     }
 
     /// Root sees the counters of all users.
-    fn totals(&self) -> Option<Totals> {
-        let mut totals = self.own.as_ref().and_then(Tally::totals);
+    fn shared_counts(&self) -> Option<SharedCounts> {
+        let mut counts = self.own.as_ref().and_then(SharedCounters::shared_counts);
         let others = if self.uid == 0 { users(&self.parent) } else { vec![self.uid] };
         for uid in others.into_iter().filter(|uid| self.own.is_none() || *uid != self.uid) {
             if let Some(read) = read_counters(&self.parent, uid, &self.name) {
-                totals.get_or_insert_default().add(&read);
+                counts.get_or_insert_default().add(&read);
             }
         }
-        totals
+        counts
     }
 }
 
@@ -168,7 +167,7 @@ fn users(parent: &Path) -> Vec<u32> {
 }
 
 /// Read and not mapped: a user may shorten its file at any moment.
-fn read_counters(parent: &Path, uid: u32, name: &str) -> Option<Totals> {
+fn read_counters(parent: &Path, uid: u32, name: &str) -> Option<SharedCounts> {
     let directory = open_directory(parent, uid)?;
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = File::from(openat(&directory, name, flags, Mode::empty()).ok()?);
@@ -176,8 +175,8 @@ fn read_counters(parent: &Path, uid: u32, name: &str) -> Option<Totals> {
         return None;
     }
     let mut bytes = Vec::new();
-    file.take(PAGE_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(TallyFile::totals_of(&bytes))
+    file.take(CounterFile::BYTES).read_to_end(&mut bytes).ok()?;
+    Some(CounterFile::counts_of(&bytes))
 }
 
 #[cfg(test)]
@@ -199,7 +198,7 @@ mod tests {
 
     fn requests(parent: &Path, uid: u32) -> Option<u64> {
         let (name, parent) = ("counted".to_owned(), parent.to_owned());
-        Tallies { own: None, name, parent, uid }.totals().map(|totals| totals.requests)
+        CounterFiles { own: None, name, parent, uid }.shared_counts().map(|counts| counts.requests)
     }
 
     /// Any user could make a directory with a number of another, and root added it up.

@@ -1,14 +1,15 @@
 //! Events of all processes of a store, added up in shared memory.
 //!
 //! Invariant: an event that was counted stays counted when its process dies. Not here: the shared
-//! memory itself. The engine counts in its control plane ([`Store::totals`](crate::Store::totals));
-//! for other stores the registry gives [`Sessions`](crate::Sessions) a [`Tally`].
+//! memory itself. The engine counts in its control plane
+//! ([`Store::shared_counts`](crate::Store::shared_counts)); for other stores the registry gives
+//! [`Sessions`](crate::Sessions) a [`SharedCounters`].
 
 use std::time::Duration;
 
 /// What all processes of this host have counted since the counters were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct SharedCounts {
     /// Begins, granted or not.
     pub requests: u64,
     /// Begins that found a live record.
@@ -21,13 +22,13 @@ pub struct Totals {
     pub lock_waits: u64,
     /// The sum of those waits in microseconds.
     pub lock_wait_us: u64,
-    /// The longest of them in microseconds.
+    /// The longest of those waits in microseconds.
     pub lock_wait_us_max: u64,
 }
 
-impl Totals {
+impl SharedCounts {
     /// Adds what other processes have counted.
-    pub fn add(&mut self, other: &Totals) {
+    pub fn add(&mut self, other: &SharedCounts) {
         self.requests = self.requests.saturating_add(other.requests);
         self.hits = self.hits.saturating_add(other.hits);
         self.commits = self.commits.saturating_add(other.commits);
@@ -39,13 +40,13 @@ impl Totals {
 }
 
 /// Where the events of one store are counted for all its processes. Forked children share it.
-pub trait Tally: Send + Sync {
-    /// A begin that took so long, and whether it found a record.
+pub trait SharedCounters: Send + Sync {
+    /// Counts a begin: whether it found a record, and how long it took.
     fn count_begin(&self, hit: bool, took: Duration);
-    /// A commit that succeeded.
+    /// Counts a commit that succeeded.
     fn count_commit(&self);
-    /// A save that failed.
+    /// Counts a save that failed.
     fn count_failed_save(&self);
-    /// All that was counted, by any process; `None` if nobody has counted yet.
-    fn totals(&self) -> Option<Totals>;
+    /// The counts of all processes; `None` if no process has counted yet.
+    fn shared_counts(&self) -> Option<SharedCounts>;
 }

@@ -1,8 +1,10 @@
-//! One look at a store, and the watcher that takes looks without becoming a load.
+//! One look at a store, and the sampler that takes looks without becoming a load.
 
 use std::time::{Duration, Instant};
 
-use sessile_core::{Clock, Detail, Details, HeldLock, Key, Sessions, Stat, Timestamp, Totals};
+use sessile_core::{
+    Clock, Detail, Details, HeldLock, Key, Sessions, SharedCounts, Stat, Timestamp,
+};
 use sessile_stores::layouts::EntryName;
 
 /// A count is repeated after this many times its duration.
@@ -14,13 +16,13 @@ pub const LOCKS_MAX: usize = 20;
 
 /// What one look has found. What a store cannot tell is `None`.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub struct Sample {
     /// The redacted URL.
     pub label: String,
     /// When.
     pub at: Timestamp,
     /// Counted events of all processes.
-    pub totals: Option<Totals>,
+    pub counts: Option<SharedCounts>,
     /// Sizes and ages, perhaps of an earlier look.
     pub stat: Option<Stat>,
     /// The locks that are held.
@@ -32,7 +34,7 @@ pub struct View {
 }
 
 /// Takes looks at one store.
-pub struct Watcher {
+pub struct Sampler {
     sessions: Sessions,
     clock: Clock,
     stat: Costly<Stat>,
@@ -71,10 +73,10 @@ impl<T: Clone> Costly<T> {
     }
 }
 
-impl Watcher {
+impl Sampler {
     /// Watches an opened store.
-    pub fn new(sessions: Sessions, clock: Clock) -> Watcher {
-        Watcher {
+    pub fn new(sessions: Sessions, clock: Clock) -> Sampler {
+        Sampler {
             sessions,
             clock,
             stat: Costly::new(),
@@ -84,19 +86,19 @@ impl Watcher {
     }
 
     /// Looks at the store.
-    pub fn look(&mut self) -> View {
-        let Watcher { sessions, clock, stat, locks, details } = self;
-        let view = View {
+    pub fn sample(&mut self) -> Sample {
+        let Sampler { sessions, clock, stat, locks, details } = self;
+        let sample = Sample {
             label: sessions.label().to_owned(),
             at: clock.now(),
-            totals: sessions.totals(),
+            counts: sessions.shared_counts(),
             stat: stat.get(|| sessions.stat()),
             locks: locks.get(|| sessions.locks(LOCKS_MAX)),
             details: details.get(|| sessions.details()).unwrap_or_default(),
             error: None,
         };
         let error = stat.error.clone().or(locks.error.clone()).or(details.error.clone());
-        View { error, ..view }
+        Sample { error, ..sample }
     }
 
     /// The store.

@@ -14,7 +14,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use sessile_core::{Result, Tally, Totals};
+use sessile_core::{Result, SharedCounters, SharedCounts};
 
 use super::layout::{CACHE_LINE_BYTES, LINE_WORDS, PAGE_BYTES};
 use super::map::Region;
@@ -25,27 +25,30 @@ const NAME: &str = "the file of counters";
 const WAITED_MIN: Duration = Duration::from_millis(5);
 
 /// A mapped file of counters.
-pub struct TallyFile {
+pub struct CounterFile {
     page: Region,
     /// The offset of this process's line.
     line: u64,
 }
 
-impl TallyFile {
+impl CounterFile {
+    /// The size of the file.
+    pub const BYTES: u64 = PAGE_BYTES;
+
     /// Maps a file that is open for reading and writing, and gives it its page.
     ///
     /// # Errors
     ///
     /// `Full` if there is no memory for the page.
-    pub fn map(file: File) -> Result<TallyFile> {
+    pub fn map(file: File) -> Result<CounterFile> {
         let page = Region::map(OwnedFd::from(file), NAME, PAGE_BYTES, true)?;
         page.back(0, PAGE_BYTES)?;
         let lines = PAGE_BYTES / CACHE_LINE_BYTES;
-        Ok(TallyFile { page, line: u64::from(std::process::id()) % lines * CACHE_LINE_BYTES })
+        Ok(CounterFile { page, line: u64::from(std::process::id()) % lines * CACHE_LINE_BYTES })
     }
 
     /// The sums in the bytes of another user's file, which may have any length.
-    pub fn totals_of(bytes: &[u8]) -> Totals {
+    pub fn counts_of(bytes: &[u8]) -> SharedCounts {
         let (words, _) = bytes.as_chunks::<8>();
         let (lines, _) = words.as_chunks::<LINE_WORDS>();
         sum(lines.iter().map(|line| line.map(u64::from_ne_bytes)))
@@ -56,7 +59,7 @@ impl TallyFile {
     }
 }
 
-impl Tally for TallyFile {
+impl SharedCounters for CounterFile {
     fn count_begin(&self, hit: bool, took: Duration) {
         let [requests, hits, _, _, waits, wait_us, wait_us_max, _] = self.line();
         requests.add(1);
@@ -81,19 +84,19 @@ impl Tally for TallyFile {
         failed_saves.add(1);
     }
 
-    fn totals(&self) -> Option<Totals> {
+    fn shared_counts(&self) -> Option<SharedCounts> {
         let lines = (0..PAGE_BYTES / CACHE_LINE_BYTES).map(|line| line * CACHE_LINE_BYTES);
         let words = |at| self.page.line(at).each_ref().map(|word| word.load(Relaxed));
         Some(sum(lines.map(words)))
     }
 }
 
-fn sum(lines: impl Iterator<Item = [u64; LINE_WORDS]>) -> Totals {
-    let mut totals = Totals::default();
+fn sum(lines: impl Iterator<Item = [u64; LINE_WORDS]>) -> SharedCounts {
+    let mut counts = SharedCounts::default();
     for line in lines {
         let [requests, hits, commits, failed_saves, lock_waits, lock_wait_us, most, _] = line;
         let lock_wait_us_max = most;
-        totals.add(&Totals {
+        counts.add(&SharedCounts {
             requests,
             hits,
             commits,
@@ -103,7 +106,7 @@ fn sum(lines: impl Iterator<Item = [u64; LINE_WORDS]>) -> Totals {
             lock_wait_us_max,
         });
     }
-    totals
+    counts
 }
 
 #[cfg(test)]
@@ -113,21 +116,21 @@ mod tests {
 
     fn file() -> File {
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
-        rustix::fs::memfd_create("tally", flags).unwrap().into()
+        rustix::fs::memfd_create("counters", flags).unwrap().into()
     }
 
     #[test]
     fn what_two_openers_count_is_added_up_and_stays_when_one_is_gone() {
         let file = file();
-        let one = TallyFile::map(file.try_clone().unwrap()).unwrap();
-        let two = TallyFile::map(file).unwrap();
+        let one = CounterFile::map(file.try_clone().unwrap()).unwrap();
+        let two = CounterFile::map(file).unwrap();
         one.count_begin(true, Duration::from_micros(90));
         one.count_begin(false, Duration::from_millis(7));
         two.count_begin(true, Duration::from_millis(5));
         two.count_commit();
         one.count_failed_save();
         drop(one);
-        let expected = Totals {
+        let expected = SharedCounts {
             requests: 3,
             hits: 2,
             commits: 1,
@@ -136,6 +139,6 @@ mod tests {
             lock_wait_us: 12_000,
             lock_wait_us_max: 7_000,
         };
-        assert_eq!(two.totals(), Some(expected));
+        assert_eq!(two.shared_counts(), Some(expected));
     }
 }
