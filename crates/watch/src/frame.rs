@@ -6,13 +6,13 @@ use std::fmt::Write;
 
 use sessile_core::SharedCounts;
 
-use crate::sample::{Sample, lock_line};
+use crate::sample::{LOCKS_SHOWN_MAX, Sample, detail_text, how_many, lock_line};
 use crate::units::{bytes, seconds, short};
 
 const COLUMNS: usize = 80;
 const DETAILS_MAX: usize = 8;
 
-/// The frame of a look, with rates since the look before.
+/// The frame of a sample, with rates since the sample before.
 pub fn frame(sample: &Sample, before: Option<&Sample>) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", sample.label);
@@ -20,7 +20,7 @@ pub fn frame(sample: &Sample, before: Option<&Sample>) -> String {
         let _ = writeln!(text, "error: {error}");
     }
     match sample.counts {
-        None => text.push_str("nobody counts for all processes of this store\n"),
+        None => text.push_str("no worker of this host has counted a request yet\n"),
         Some(counts) => add_rates(&mut text, sample, before, &counts),
     }
     if let Some(stat) = sample.stat {
@@ -34,19 +34,13 @@ pub fn frame(sample: &Sample, before: Option<&Sample>) -> String {
         );
     }
     for (name, detail) in sample.details.iter().take(DETAILS_MAX) {
-        let value = match detail {
-            sessile_core::Detail::Count(number) => short(*number as f64),
-            sessile_core::Detail::Bytes(size) => bytes(*size as f64),
-            sessile_core::Detail::Milliseconds(ms) => seconds(*ms as f64 / 1e3),
-            sessile_core::Detail::Text(text) => text.clone(),
-        };
-        let _ = writeln!(text, "{:<28} {value}", name.replace('_', " "));
+        let _ = writeln!(text, "{:<28} {}", name.replace('_', " "), detail_text(detail));
     }
     match &sample.locks {
         None => text.push_str("\nthis store cannot list its locks\n"),
         Some(locks) => {
-            let _ = writeln!(text, "\nlocks held: {}", locks.len());
-            for lock in locks {
+            let _ = writeln!(text, "\nlocks held: {}", how_many(locks));
+            for lock in locks.iter().take(LOCKS_SHOWN_MAX) {
                 let _ = writeln!(text, "  {}", lock_line(lock, sample.at));
             }
         }

@@ -17,7 +17,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const EXCHANGE_MAX: Duration = Duration::from_secs(5);
 const THREADS: usize = 4;
-/// How often a thread looks for a connection, and whether the server is to end.
+/// The time between two tries of `accept`, and the longest until the server ends.
 const ASK_FOR_WORK: Duration = Duration::from_millis(100);
 
 /// A server that listens.
@@ -342,7 +342,7 @@ mod tests {
         assert!(is_own_name("127.0.0.1:80", four) && is_own_name("LocalHost", four));
         assert!(is_own_name("[::1]:80", six) && is_own_name("[::1]", six));
         for foreign in ["", "evil.test", "127.0.0.1.evil.test", "[::1].evil.test", "localhost.a"] {
-            assert_eq!(is_own_name(foreign, four), false, "{foreign}");
+            assert!(!is_own_name(foreign, four), "{foreign}");
         }
         assert!(is_own_name("any.test", ([192, 0, 2, 1], 80).into()));
     }

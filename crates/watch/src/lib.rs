@@ -1,11 +1,12 @@
-//! A store seen from outside: counters, locks and sizes for Prometheus, a terminal and a browser.
+//! A store as its operator sees it: counters, locks and sizes, for Prometheus, a terminal and a
+//! browser.
 //!
 //! ```text
-//! Sampler -> Sample (one look) -> metrics text | frame of a terminal | History -> page with charts
+//! Sampler -> Sample -> metrics text | frame of a terminal | History -> page with charts
 //! ```
 //!
 //! Invariants: nothing is changed; a costly count is repeated only after a hundred times its
-//! duration, so that a sampler takes less than one per cent of a processor; a session is shown as a
+//! duration, so that watching takes less than one per cent of a processor; a session is shown as a
 //! digest, and every text of a store is escaped where it is shown. Not here: counting itself
 //! (`sessile_core::SharedCounters` and the engine).
 

@@ -16,14 +16,14 @@ use crate::http::{Answer, Asked, Served};
 use crate::metrics::metrics;
 use crate::once::{Once, Shown};
 use crate::page;
-use crate::sample::{LOCKS_MAX, Sample, Sampler};
+use crate::sample::{Sample, Sampler, locks_of};
 
 const REFRESH_SECONDS: u32 = 10;
 /// Of a page that waits for a result.
 const ASK_AGAIN_SECONDS: u32 = 2;
 const TOKEN_BYTES: usize = 16;
 const HTML: &str = "text/html; charset=utf-8";
-/// How often a thread looks whether it is to end.
+/// The time between two questions whether the server is to end.
 const ASK_TO_END: Duration = Duration::from_millis(250);
 
 /// What the page's server needs.
@@ -146,7 +146,7 @@ impl Page<'_> {
 
     /// The locks alone: sizes and details may cost minutes.
     fn locks(&self) -> Sample {
-        let (locks, error) = match self.sessions.locks(LOCKS_MAX) {
+        let (locks, error) = match locks_of(self.sessions) {
             Ok(locks) => (Some(locks), None),
             Err(error) if *error.kind() == ErrorKind::Unsupported => (None, None),
             Err(error) => (None, Some(format!("{error:#}"))),

@@ -20,11 +20,11 @@ impl Text {
     }
 }
 
-/// All metrics of one look.
+/// All metrics of one sample.
 pub fn metrics(sample: &Sample) -> String {
     let mut text = Text { text: String::new(), label: escaped(&sample.label) };
     let up = if sample.error.is_none() { 1.0 } else { 0.0 };
-    text.metric("sessile_up", "gauge", "Whether the store could be looked at.", up);
+    text.metric("sessile_up", "gauge", "1: the store answers.", up);
     if let Some(counts) = sample.counts {
         let us = |us: u64| us as f64 / 1e6;
         for (name, kind, help, value) in [
@@ -60,7 +60,7 @@ pub fn metrics(sample: &Sample) -> String {
             .filter_map(|lock| lock.holder.since)
             .map(|since| sample.at.since(since).as_secs_f64())
             .fold(0.0, f64::max);
-        let help = "Locks held now, at most 20 are looked at.";
+        let help = "Locks held now, 1000 at most.";
         text.metric("sessile_locks_held", "gauge", help, locks.len() as f64);
         text.metric("sessile_locks_waited_for", "gauge", "With waiters.", waited as f64);
         text.metric("sessile_lock_held_seconds_max", "gauge", "Held longest.", longest);

@@ -5,12 +5,12 @@
 
 use std::fmt::Write;
 
-use sessile_core::{Detail, SharedCounts, Verified};
+use sessile_core::{SharedCounts, Verified};
 use sessile_doctor::Report;
 
 use crate::chart::chart;
 use crate::history::History;
-use crate::sample::{Sample, session_digest};
+use crate::sample::{LOCKS_SHOWN_MAX, Sample, detail_text, how_many, session_digest};
 use crate::style::STYLE;
 use crate::units::{bytes, seconds, short};
 
@@ -48,7 +48,7 @@ fn page(title: &str, label: &str, body: &str) -> String {
 /// The overview.
 pub fn overview(history: &History) -> String {
     let Some(sample) = history.last() else {
-        return page("Overview", "", "<p>The store was not looked at yet.</p>");
+        return page("Overview", "", "<p>There is no sample of the store yet.</p>");
     };
     let mut body = String::new();
     if let Some(error) = &sample.error {
@@ -86,34 +86,28 @@ pub fn overview(history: &History) -> String {
 }
 
 fn add_facts(body: &mut String, sample: &Sample) {
-    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut rows: Vec<[String; 2]> = Vec::new();
     if let Some(counts) = sample.counts {
         let us = |us: u64| seconds(us as f64 / 1e6);
         rows.extend([
-            ("requests".into(), short(counts.requests as f64)),
-            ("failed saves".into(), short(counts.failed_saves as f64)),
-            ("longest wait for a lock".into(), us(counts.lock_wait_us_max)),
+            ["requests".into(), short(counts.requests as f64)],
+            ["failed saves".into(), short(counts.failed_saves as f64)],
+            ["longest wait for a lock".into(), us(counts.lock_wait_us_max)],
         ]);
     }
     if let Some(oldest) = sample.stat.and_then(|stat| stat.oldest_written) {
-        rows.push(("oldest write".into(), seconds(sample.at.since(oldest).as_secs_f64()) + " ago"));
+        rows.push(["oldest write".into(), seconds(sample.at.since(oldest).as_secs_f64()) + " ago"]);
     }
-    rows.extend(sample.details.iter().map(|(name, detail)| {
-        let value = match detail {
-            Detail::Count(number) => short(*number as f64),
-            Detail::Bytes(size) => bytes(*size as f64),
-            Detail::Milliseconds(ms) => seconds(*ms as f64 / 1e3),
-            Detail::Text(text) => text.clone(),
-        };
-        (name.replace('_', " "), value)
-    }));
+    rows.extend(
+        sample.details.iter().map(|(name, detail)| [name.replace('_', " "), detail_text(detail)]),
+    );
     let _ = write!(body, "<h2>Now</h2>{}", table("Facts", ["fact", "value"], rows));
 }
 
 fn table<const N: usize>(
     name: &str,
     heads: [&str; N],
-    rows: impl IntoIterator<Item = impl Into<Row<N>>>,
+    rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
     let heads: String = heads.iter().map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
     let mut table = format!(
@@ -121,27 +115,10 @@ fn table<const N: usize>(
          <tr>{heads}</tr></thead><tbody>"
     );
     for row in rows {
-        let cells = row.into().0;
-        let cells: String =
-            cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
         let _ = write!(table, "<tr>{cells}</tr>");
     }
     table + "</tbody></table></div>"
-}
-
-/// The cells of a row, not yet escaped.
-struct Row<const N: usize>([String; N]);
-
-impl From<(String, String)> for Row<2> {
-    fn from((first, second): (String, String)) -> Row<2> {
-        Row([first, second])
-    }
-}
-
-impl<const N: usize> From<[String; N]> for Row<N> {
-    fn from(cells: [String; N]) -> Row<N> {
-        Row(cells)
-    }
 }
 
 /// The locks that are held.
@@ -150,7 +127,7 @@ pub fn locks(sample: &Sample) -> String {
         let why = sample.error.as_deref().unwrap_or("This store cannot list its locks.");
         return page("Locks", &sample.label, &format!("<p>{}</p>", escaped(why)));
     };
-    let rows = locks.iter().map(|lock| {
+    let rows = locks.iter().take(LOCKS_SHOWN_MAX).map(|lock| {
         let holder = &lock.holder;
         let pid = holder.pid.map_or("unknown".to_owned(), |pid| pid.to_string());
         let held = holder.since.map(|since| seconds(sample.at.since(since).as_secs_f64()));
@@ -163,13 +140,17 @@ pub fn locks(sample: &Sample) -> String {
         ]
     });
     let table = table("Locks", ["session", "pid", "host", "held for", "others wait"], rows);
-    let many = format!("<h2>{} held, of which 20 at most are shown</h2>{table}", locks.len());
-    page("Locks", &sample.label, &many)
+    let shown = match locks.len() {
+        0..=LOCKS_SHOWN_MAX => String::new(),
+        _ => format!(", the {LOCKS_SHOWN_MAX} that are held longest"),
+    };
+    let body = format!("<h2>Locks held: {}{shown}</h2>{table}", how_many(locks));
+    page("Locks", &sample.label, &body)
 }
 
 /// Before the first result of `verify` or `doctor`.
 pub fn running(title: &str, label: &str) -> String {
-    page(title, label, &format!("<h2>{title}</h2><p>This is under way.</p>"))
+    page(title, label, &format!("<h2>{title}</h2><p>Running. The result will show here.</p>"))
 }
 
 /// The result of `verify`.
@@ -217,7 +198,7 @@ pub fn examined(label: &str, result: &sessile_core::Result<Report>) -> String {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use sessile_core::{HeldLock, Holder, Key};
+    use sessile_core::{Detail, HeldLock, Holder, Key};
 
     const HOSTILE: &str = "<script>alert(1)</script>\"'&";
 

@@ -1,4 +1,7 @@
-//! One look at a store, and the sampler that takes looks without becoming a load.
+//! A sample of a store, and the sampler that takes samples without becoming a load.
+//!
+//! Invariant: a costly question rests for a hundred times its duration. Not here: how a sample is
+//! shown.
 
 use std::time::{Duration, Instant};
 
@@ -7,33 +10,37 @@ use sessile_core::{
 };
 use sessile_stores::layouts::EntryName;
 
-/// A count is repeated after this many times its duration.
-const REST_TIMES: u32 = 100;
-/// A store that could not be looked at is tried again after this at the latest.
-const RETRY_MAX: Duration = Duration::from_secs(2);
-/// The most locks that are shown.
-pub const LOCKS_MAX: usize = 20;
+use crate::units::{bytes, seconds, short};
 
-/// What one look has found. What a store cannot tell is `None`.
+/// A costly question rests for this many times its duration.
+const REST_TIMES: u32 = 100;
+/// A store that answers with an error is asked again after this at the latest.
+const RETRY_MAX: Duration = Duration::from_secs(2);
+/// The locks that are asked for. A store with so many has perhaps more.
+pub const LOCKS_MAX: usize = 1_000;
+/// The locks that a terminal or a page shows.
+pub const LOCKS_SHOWN_MAX: usize = 20;
+
+/// A store at one moment. `None`: the store cannot tell.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     /// The redacted URL.
     pub label: String,
-    /// When.
+    /// The moment.
     pub at: Timestamp,
-    /// Counted events of all processes.
+    /// The events that all processes have counted.
     pub counts: Option<SharedCounts>,
-    /// Sizes and ages, perhaps of an earlier look.
+    /// Sizes and ages, perhaps of an earlier sample.
     pub stat: Option<Stat>,
-    /// The locks that are held.
+    /// The locks that are held, the longest held first.
     pub locks: Option<Vec<HeldLock>>,
-    /// What only this kind of store has.
+    /// Facts that only this kind of store has.
     pub details: Details,
-    /// Why the store could not be looked at.
+    /// The error of the store.
     pub error: Option<String>,
 }
 
-/// Takes looks at one store.
+/// Takes samples of one store.
 pub struct Sampler {
     sessions: Sessions,
     clock: Clock,
@@ -42,7 +49,7 @@ pub struct Sampler {
     details: Costly<Details>,
 }
 
-/// A result that is not asked for anew before it may cost that again.
+/// The last answer to a costly question.
 struct Costly<T> {
     last: Option<T>,
     next: Option<Instant>,
@@ -74,7 +81,7 @@ impl<T: Clone> Costly<T> {
 }
 
 impl Sampler {
-    /// Watches an opened store.
+    /// Takes samples of an opened store.
     pub fn new(sessions: Sessions, clock: Clock) -> Sampler {
         Sampler {
             sessions,
@@ -85,7 +92,7 @@ impl Sampler {
         }
     }
 
-    /// Looks at the store.
+    /// Takes a sample.
     pub fn sample(&mut self) -> Sample {
         let Sampler { sessions, clock, stat, locks, details } = self;
         let sample = Sample {
@@ -93,17 +100,27 @@ impl Sampler {
             at: clock.now(),
             counts: sessions.shared_counts(),
             stat: stat.get(|| sessions.stat()),
-            locks: locks.get(|| sessions.locks(LOCKS_MAX)),
+            locks: locks.get(|| locks_of(sessions)),
             details: details.get(|| sessions.details()).unwrap_or_default(),
             error: None,
         };
         let error = stat.error.clone().or(locks.error.clone()).or(details.error.clone());
         Sample { error, ..sample }
     }
+}
 
-    /// The store.
-    pub fn sessions(&self) -> &Sessions {
-        &self.sessions
+/// The locks that are held, the longest held first.
+pub fn locks_of(sessions: &Sessions) -> sessile_core::Result<Vec<HeldLock>> {
+    let mut locks = sessions.locks(LOCKS_MAX)?;
+    locks.sort_by_key(|lock| (lock.holder.since.is_none(), lock.holder.since));
+    Ok(locks)
+}
+
+/// The number of locks in words.
+pub fn how_many(locks: &[HeldLock]) -> String {
+    match locks.len() {
+        LOCKS_MAX.. => format!("{LOCKS_MAX} or more"),
+        number => number.to_string(),
     }
 }
 
@@ -131,6 +148,16 @@ pub fn lock_line(lock: &HeldLock, now: Timestamp) -> String {
         line.push_str("  others wait");
     }
     line
+}
+
+/// A detail for people.
+pub fn detail_text(detail: &Detail) -> String {
+    match detail {
+        Detail::Count(number) => short(*number as f64),
+        Detail::Bytes(size) => bytes(*size as f64),
+        Detail::Milliseconds(ms) => seconds(*ms as f64 / 1e3),
+        Detail::Text(text) => text.clone(),
+    }
 }
 
 /// The number of a detail, in the base unit of Prometheus, and the end of its name.
