@@ -1,5 +1,7 @@
 //! The order of an examination: from the host over the place and the server to the store and PHP.
 
+#[cfg(test)]
+use std::path::Path;
 use std::path::PathBuf;
 
 use sessile_core::{Clock, Durability, Operation, Result};
@@ -94,9 +96,13 @@ pub fn examine(examination: &Examination) -> Result<Report> {
     if entry.decorates {
         for inner in INNER.iter().filter_map(|name| url.text(name)) {
             let inner = Examination { url: inner.to_owned(), ..examination.clone() };
-            findings.extend(examine(&inner)?.findings);
+            for finding in examine(&inner)?.findings {
+                // This host and its PHP are examined with each of them.
+                if !findings.contains(&finding) {
+                    findings.push(finding);
+                }
+            }
         }
-        findings.dedup();
     } else {
         host::check(examination, &mut findings);
         let facts = match ask(&examination.url) {
@@ -115,6 +121,7 @@ pub fn examine(examination: &Examination) -> Result<Report> {
 
 fn examine_one(subject: &Subject<'_>, findings: &mut Vec<Finding>) -> Result<()> {
     let place = place::check(subject, findings)?;
+    place::check_counters(subject, findings);
     for facts in subject.facts {
         match subject.entry.name {
             "redis" => redis::check(subject, facts, findings),
@@ -139,7 +146,18 @@ pub(crate) fn with_subject(
     url: &str,
     rules: impl FnOnce(&Subject<'_>, &mut Vec<Finding>),
 ) -> Vec<&'static str> {
-    let examination = Examination::new(url);
+    with_subject_below(Path::new("/"), url, rules)
+}
+
+/// The codes that rules find, with planted files below a root.
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+pub(crate) fn with_subject_below(
+    root: &Path,
+    url: &str,
+    rules: impl FnOnce(&Subject<'_>, &mut Vec<Finding>),
+) -> Vec<&'static str> {
+    let examination = Examination { root: root.to_owned(), ..Examination::new(url) };
     let url = StoreUrl::parse(url).unwrap();
     let entry = entry_for(&url).unwrap();
     let mut findings = Vec::new();

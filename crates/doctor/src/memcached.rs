@@ -54,3 +54,23 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::examination::with_subject;
+
+    #[test]
+    fn a_server_that_fills_up_is_found_before_it_evicts() {
+        for (used, codes) in [("50", &[] as &[&str]), ("90", &["memcached-nearly-full"])] {
+            let found = with_subject("memcached://127.0.0.1", |subject, findings| {
+                let mut facts = ServerFacts::default();
+                for (name, value) in [("bytes", used), ("limit_maxbytes", "100")] {
+                    facts.put(name, value);
+                }
+                check(subject, &facts, findings);
+            });
+            assert_eq!(found, codes, "{used}");
+        }
+    }
+}

@@ -3,11 +3,13 @@
 
 mod cleaners;
 
+pub use cleaners::check_counters;
+
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statfs::{OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
+use nix::sys::statfs::{FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, statfs};
 use nix::sys::statvfs::{FsFlags, Statvfs, statvfs};
 use nix::unistd::{Uid, User, geteuid};
 use sessile_core::Result;
@@ -60,15 +62,7 @@ pub fn check(subject: &Subject<'_>, findings: &mut Vec<Finding>) -> Result<Optio
     let in_memory = magic == Some(TMPFS_MAGIC);
     let place = Place { path, status, in_memory };
     if let Some(magic) = magic {
-        check_file_system(&place, magic.0 as u64 & 0xffff_ffff, findings);
-        if magic == OVERLAYFS_SUPER_MAGIC {
-            findings.push(Finding::warning(
-                "container-layer",
-                format!("{} is in the layer of a container", place.path.display()),
-                "all sessions are gone when the container is replaced",
-                "mount a volume there",
-            ));
-        }
+        check_file_system(&place.path, magic, findings);
     }
     if let Ok(room) = statvfs(&place.path) {
         check_room(subject, &place, &room, findings);
@@ -79,13 +73,23 @@ pub fn check(subject: &Subject<'_>, findings: &mut Vec<Finding>) -> Result<Optio
     Ok(Some(place))
 }
 
-fn check_file_system(place: &Place, magic: u64, findings: &mut Vec<Finding>) {
-    if let Some((_, name)) = NETWORK.iter().find(|(known, _)| u64::from(*known) == magic) {
+fn check_file_system(path: &Path, magic: FsType, findings: &mut Vec<Finding>) {
+    // The kernel's numbers have 32 bits, whose highest is a sign for some processors.
+    let number = magic.0 as u64 & 0xffff_ffff;
+    if let Some((_, name)) = NETWORK.iter().find(|(known, _)| u64::from(*known) == number) {
         findings.push(Finding::critical(
             "network-file-system",
-            format!("{} is on {name}", place.path.display()),
+            format!("{} is on {name}", path.display()),
             "locks and events do not reach other hosts, so sessions are overwritten",
             "use a local file system, or a store with a server",
+        ));
+    }
+    if magic == OVERLAYFS_SUPER_MAGIC {
+        findings.push(Finding::warning(
+            "container-layer",
+            format!("{} is in the layer of a container", path.display()),
+            "all sessions are gone when the container is replaced",
+            "mount a volume there",
         ));
     }
 }
@@ -204,4 +208,27 @@ fn foreign_owner(directory: &Path, owner: u32) -> Option<u32> {
 fn name_of(uid: u32) -> String {
     let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
     user.map_or_else(|| format!("user id {uid}"), |user| user.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::statfs::{EXT4_SUPER_MAGIC, NFS_SUPER_MAGIC};
+
+    use super::*;
+
+    #[test]
+    fn a_network_file_system_is_told_from_local_ones() {
+        let codes = |magic: FsType| {
+            let mut findings = Vec::new();
+            check_file_system(Path::new("/srv/sessions"), magic, &mut findings);
+            findings.iter().map(|finding| finding.code).collect::<Vec<_>>()
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(codes(NFS_SUPER_MAGIC), ["network-file-system"]);
+        // The kernel's CIFS, as some processors extend its highest bit.
+        assert_eq!(codes(FsType(0xff53_4d42_u32 as i32 as _)), ["network-file-system"]);
+        for local in [EXT4_SUPER_MAGIC, TMPFS_MAGIC] {
+            assert_eq!(codes(local), none);
+        }
+    }
 }

@@ -68,10 +68,25 @@ pub fn check(subject: &Subject<'_>, place: Option<&Place>, findings: &mut Vec<Fi
     }
 }
 
-const EXPLAIN_REFUSAL: [&str; 5] = [
+const EXPLAIN_REFUSAL: [&str; 6] = [
+    "read-only",
     "writable-by-others",
     "network-file-system",
     "transactions-pooled",
     "without-cas",
     "server-refuses",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_refuses_is_told_from_one_that_is_not_there() {
+        let code = |kind| unreachable(&Error::new(kind, "planted")).code;
+        assert_eq!(code(ErrorKind::Unreachable), UNREACHABLE);
+        assert_eq!(code(ErrorKind::Denied), UNREACHABLE);
+        assert_eq!(code(ErrorKind::Unsupported), "server-refuses");
+        assert_eq!(code(ErrorKind::Io), "server-refuses");
+    }
+}

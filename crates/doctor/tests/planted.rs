@@ -1,6 +1,11 @@
 //! Planted faults: the doctor finds each, and nothing else, on stores that are sound but for it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "planted/started.rs"]
 mod started;

@@ -5,6 +5,8 @@ use std::fs::{read_dir, read_to_string};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::User;
+
 use super::Place;
 use crate::examination::Subject;
 use crate::finding::Finding;
@@ -19,8 +21,7 @@ const LOGIND: &str = "etc/systemd/logind.conf";
 pub fn check(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) {
     let root = &subject.examination.root;
     let owner = place.status.uid();
-    let is_ordinary = (UID_MIN..=UID_MAX).contains(&owner);
-    if is_in_shared_memory(subject, place) && is_ordinary && removes_ipc(root) {
+    if is_in_shared_memory(subject, place) && is_ordinary(owner) && removes_ipc(root) {
         findings.push(Finding::critical(
             "removed-at-logout",
             format!("{} belongs to user id {owner}, an ordinary user", place.path.display()),
@@ -45,6 +46,35 @@ pub fn check(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) 
             ));
         }
     }
+}
+
+/// The counters of a store without shared memory of its own, by the user of the workers.
+pub fn check_counters(subject: &Subject<'_>, findings: &mut Vec<Finding>) {
+    let Some(name) = &subject.examination.user else { return };
+    if let Some(user) = User::from_name(name).ok().flatten() {
+        check_counters_of(subject, name, user.uid.as_raw(), findings);
+    }
+}
+
+fn check_counters_of(subject: &Subject<'_>, name: &str, uid: u32, findings: &mut Vec<Finding>) {
+    let counts_in_file =
+        subject.entry.capabilities.shared_by_processes && subject.entry.name != "sessile";
+    if counts_in_file && is_ordinary(uid) && removes_ipc(&subject.examination.root) {
+        findings.push(Finding::warning(
+            "counters-removed",
+            format!("the workers run as {name} (user id {uid}), an ordinary user"),
+            format!(
+                "systemd-logind removes {SHARED_MEMORY}/sessile-counters-{uid} when the last login \
+                 of the user ends (RemoveIPC=yes): top, metrics and serve show no counters until \
+                 the workers start again"
+            ),
+            format!("set RemoveIPC=no in /{LOGIND}, or run the workers as a system user"),
+        ));
+    }
+}
+
+fn is_ordinary(uid: u32) -> bool {
+    (UID_MIN..=UID_MAX).contains(&uid)
 }
 
 /// The store itself, or the control plane of an engine on a disk.
@@ -74,4 +104,31 @@ fn removes_ipc(root: &Path) -> bool {
     let last = words.last();
     let is_no = |word: &str| matches!(word.trim(), "no" | "false" | "0" | "off");
     (main.exists() || of_vendor.exists()) && !last.is_some_and(|word| is_no(&word))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::examination::with_subject_below;
+
+    #[test]
+    fn counters_that_logind_removes_at_a_log_out_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let logind = root.path().join(LOGIND);
+        std::fs::create_dir_all(logind.parent().unwrap()).unwrap();
+        std::fs::write(&logind, "[Login]\n").unwrap();
+        let codes = |url, uid| {
+            with_subject_below(root.path(), url, |subject, findings| {
+                check_counters_of(subject, "shop", uid, findings);
+            })
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(codes("redis://cache/0", UID_MIN), ["counters-removed"]);
+        assert_eq!(codes("redis://cache/0", 33), none, "a system user");
+        assert_eq!(codes("sessile:/dev/shm/shop", UID_MIN), none, "the engine has its own");
+        assert_eq!(codes("memory:", UID_MIN), none, "no other process counts");
+        std::fs::write(&logind, "[Login]\nRemoveIPC=no\n").unwrap();
+        assert_eq!(codes("redis://cache/0", UID_MIN), none, "and with the fix not");
+    }
 }

@@ -193,6 +193,42 @@ fn with_few_inodes() {
 }
 
 #[test]
+fn a_file_system_that_is_mounted_read_only_is_found() {
+    with_mounts("in_read_only", "size=128m");
+}
+
+#[test]
+#[ignore = "run in a namespace by the test above"]
+fn in_read_only() {
+    let url = format!("files:{}/files", mount());
+    drop(filled(&url));
+    let remounted = Command::new("mount").args(["-o", "remount,ro", &mount()]).status().unwrap();
+    assert!(remounted.success());
+    assert_eq!(codes(&Examination::new(url)), ["read-only"]);
+}
+
+#[test]
+fn a_store_in_the_layer_of_a_container_is_found() {
+    with_mounts("in_layer", "size=128m");
+}
+
+#[test]
+#[ignore = "run in a namespace by the test above"]
+fn in_layer() {
+    let at = mount();
+    for folder in ["lower", "upper", "work", "merged"] {
+        fs::create_dir(format!("{at}/{folder}")).unwrap();
+    }
+    let options = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work");
+    let merged = format!("{at}/merged");
+    let mount = ["-t", "overlay", "-o", &options, "overlay", &merged];
+    assert!(Command::new("mount").args(mount).status().unwrap().success());
+    let url = format!("files:{merged}/files");
+    drop(filled(&url));
+    assert_eq!(codes(&Examination::new(url)), ["container-layer"]);
+}
+
+#[test]
 fn a_store_that_keeps_less_than_the_site_needs_is_found() {
     let dir = directory();
     let at = dir.path().display();
