@@ -25,13 +25,14 @@ pub use experiments::{
     RebuildArguments, ScaleArguments,
 };
 pub use operation::{
-    DoctorArguments, LocksArguments, MetricsArguments, ServeArguments, TopArguments,
+    DOCTOR_CODES, DoctorArguments, LocksArguments, MetricsArguments, ServeArguments, TopArguments,
 };
 pub use recommend::{RecommendArguments, SiteAnswers, percent, requests_per_second, yes_or_no};
 
 /// Keeps the sessions of web applications, and measures every way to keep them.
 #[derive(Debug, Parser)]
 #[command(name = "sessile", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(disable_help_subcommand = true)]
 pub struct Arguments {
     /// The verb; none on a terminal shows what is here.
     #[command(subcommand)]
@@ -57,7 +58,7 @@ pub enum Verb {
     #[command(after_help = EXIT_CODES)]
     Verify(VerifyArguments),
     /// Find what will go wrong with a store, each with its fix; changes nothing
-    #[command(after_help = operation::DOCTOR_CODES)]
+    #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArguments),
     /// Show the locks that are held: session, holder, since when
     #[command(after_help = EXIT_CODES)]
@@ -88,6 +89,17 @@ pub enum Verb {
     /// Write the manual pages into a directory, for packages
     #[command(hide = true)]
     Manual(ManualArguments),
+    /// Show the help of a verb
+    #[command(hide = true)]
+    Help(HelpArguments),
+}
+
+/// `sessile help`. Clap's own verb would be a line of the help, which is to fit a terminal.
+#[derive(Args, Debug)]
+pub struct HelpArguments {
+    /// The verb, for example gc, or bench cycle
+    #[arg(value_name = "VERB")]
+    pub verbs: Vec<String>,
 }
 
 /// The verb of a worker. Not part of the parser, so that help and completions do not offer it.

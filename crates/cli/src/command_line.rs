@@ -8,11 +8,23 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use sessile_bench::{Experiment, Workload, describe_default};
 use sessile_stores::layouts::LAYOUTS;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, DOCTOR_CODES};
 use crate::command_result::EXIT_CODES;
 use crate::examples;
 
 const MORE: &str = "--help has examples and the exit codes.";
+/// The help of `sessile`. Clap itself takes two lines and a half for each of these options.
+const TEMPLATE: &str = "\
+{about}
+
+{usage-heading} {usage}
+
+Commands:
+{subcommands}
+
+Options:
+  -h, --help     Print help; -h is a summary
+  -V, --version  Print version{after-help}";
 /// The options that a preset sets.
 const OF_PRESETS: [&str; 6] = ["workers", "sessions", "seconds", "rounds", "rate", "fill_max"];
 
@@ -25,8 +37,7 @@ pub fn parse() -> Arguments {
 }
 
 pub fn complete() -> Command {
-    // The help tells of --help itself; a verb `help` would be a second way.
-    let command = with_examples(Arguments::command()).disable_help_subcommand(true);
+    let command = with_examples(Arguments::command()).help_template(TEMPLATE);
     let command = command.mut_subcommand("scan", |scan| scan.after_long_help(help_of_layouts()));
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> =
@@ -56,7 +67,8 @@ fn with_exit_codes(name: &str) -> String {
     let text = examples::of(name)
         .iter()
         .fold("Examples:\n".to_owned(), |text, example| format!("{text}  sessile {example}\n"));
-    format!("{text}\n{EXIT_CODES}")
+    let codes = if name == "doctor" { DOCTOR_CODES } else { EXIT_CODES };
+    format!("{text}\n{codes}")
 }
 
 /// The help of the foreign layouts that can be scanned.
@@ -180,6 +192,12 @@ mod tests {
             assert!(!short.to_string().contains("Exit codes"), "{short}");
             assert!(long.to_string().contains("Exit codes"), "{long}");
         }
+    }
+
+    #[test]
+    fn doctor_tells_the_exit_codes_of_monitoring() {
+        let help = complete().find_subcommand_mut("doctor").unwrap().render_long_help();
+        assert!(help.to_string().contains("  1    warnings"), "{help}");
     }
 
     #[test]

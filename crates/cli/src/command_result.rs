@@ -17,9 +17,10 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0    success
   1    a measured operation failed, a check found problems, or copy left sessions
-  2    usage, or results that cannot be compared; of doctor: a critical finding
+  2    usage, or results that cannot be compared
   3    a store fails, an experiment does not reach its end, or a result cannot be written
-  4    the store cannot do this by its nature; 130: interrupted";
+  4    the store cannot do this by its nature
+  130  interrupted";
 
 impl CommandFailure {
     /// A measured operation failed.

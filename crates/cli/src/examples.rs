@@ -57,7 +57,7 @@ pub fn of(verb: &str) -> &'static [&'static str] {
         "locks" => &[
             "locks sessile:/dev/shm/shop",
             "locks redis://localhost --json",
-            "locks sqlite:/var/lib/shop/sessions.db --most 5",
+            "locks sqlite:/var/lib/shop/sessions.db --limit 5",
         ],
         "top" => &[
             "top sessile:/dev/shm/shop",

@@ -19,6 +19,7 @@ mod drop;
 mod examples;
 mod existing_store;
 mod gc;
+mod help;
 mod interrupted;
 mod locks;
 mod logger;
@@ -77,5 +78,6 @@ fn run(verb: Option<&Verb>) -> CommandResult {
         Verb::Drop(arguments) => drop::run(arguments),
         Verb::Completion(arguments) => completion::run(arguments),
         Verb::Manual(arguments) => manual::run(arguments),
+        Verb::Help(arguments) => help::run(arguments),
     }
 }

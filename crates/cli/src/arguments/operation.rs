@@ -8,12 +8,12 @@ use sessile_core::Durability;
 
 use super::durability;
 
-/// As monitoring programs expect it.
+/// The exit codes of `sessile doctor`: those of monitoring programs.
 pub const DOCTOR_CODES: &str = "\
 Exit codes, as Nagios and its successors expect them:
   0    sound
   1    warnings
-  2    at least one critical finding, also a store that cannot be reached or opened; or usage
+  2    a critical finding, for example a store that cannot be opened; or usage
   3    unknown: the URL is malformed";
 
 /// `sessile doctor`.
@@ -46,7 +46,7 @@ pub struct DoctorArguments {
 pub struct LocksArguments {
     /// The store, for example sessile:/dev/shm/shop
     pub url: String,
-    /// Most locks to show
+    /// The most locks that are shown
     #[arg(long, default_value_t = 100, value_name = "N")]
     #[arg(value_parser = super::at_most(1..=10_000))]
     pub limit: usize,
