@@ -36,7 +36,7 @@ fn examination(arguments: &DoctorArguments) -> Examination {
 
 fn as_text(report: &Report) -> String {
     if report.findings.is_empty() {
-        return format!("{}: sound\n", report.label);
+        return format!("{} is sound\n", report.label);
     }
     report.findings.iter().map(|finding| finding.as_text() + "\n").collect()
 }

@@ -49,6 +49,17 @@ pub fn of(verb: &str) -> &'static [&'static str] {
             "drop files:/var/lib/shop/sessions --yes",
             "drop sqlite:/var/lib/shop/sessions.db --yes --json",
         ],
+        "completion" => &[
+            "completion bash > /etc/bash_completion.d/sessile",
+            "completion zsh > /usr/share/zsh/site-functions/_sessile",
+            "completion fish > /etc/fish/completions/sessile.fish",
+        ],
+        _ => of_a_store_in_use(verb),
+    }
+}
+
+fn of_a_store_in_use(verb: &str) -> &'static [&'static str] {
+    match verb {
         "doctor" => &[
             "doctor sessile:/var/lib/sessile/php --keep 1s --user www-data",
             "doctor redis://localhost --workers 64 --json",
@@ -73,11 +84,6 @@ pub fn of(verb: &str) -> &'static [&'static str] {
             "serve sessile:/dev/shm/shop",
             "serve redis://localhost --listen 127.0.0.1:8080",
             "serve files:/var/lib/shop/sessions --token-file /etc/sessile/token",
-        ],
-        "completion" => &[
-            "completion bash > /etc/bash_completion.d/sessile",
-            "completion zsh > /usr/share/zsh/site-functions/_sessile",
-            "completion fish > /etc/fish/completions/sessile.fish",
         ],
         _ => &[],
     }

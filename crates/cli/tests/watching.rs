@@ -47,7 +47,7 @@ fn doctor_has_the_codes_of_monitoring_and_says_what_to_do() {
     let (url, _sessions, _) = store(&dir);
     let sound = sessile(&["doctor", &url]);
     assert_eq!(sound.status.code(), Some(0), "{}{}", stdout(&sound), stderr(&sound));
-    assert!(stdout(&sound).ends_with(": sound\n"), "{}", stdout(&sound));
+    assert!(stdout(&sound).ends_with(" is sound\n"), "{}", stdout(&sound));
 
     let weak = sessile(&["doctor", &url, "--keep", "commit", "--json"]);
     assert_eq!(weak.status.code(), Some(2), "{}", stderr(&weak));

@@ -263,7 +263,7 @@ impl Sessions {
 
     /// At most `limit` of the locks that are held now. See [`Store::locks`].
     pub fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
-        self.done(Operation::Details, None, self.0.store.locks(limit))
+        self.done(Operation::Locks, None, self.0.store.locks(limit))
     }
 
     /// Checks the stored data and changes nothing. See [`Store::verify`].

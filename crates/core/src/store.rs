@@ -292,7 +292,7 @@ pub trait Store: Send + Sync + 'static {
     /// `Unsupported` if the store cannot list its locks.
     fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
         let _ = limit;
-        Err(Error::new(ErrorKind::Unsupported, "this store cannot list the locks that are held"))
+        Err(Error::new(ErrorKind::Unsupported, "this store does not know which locks are held"))
     }
 
     /// What all processes have counted; `None` unless the store itself counts in shared memory.

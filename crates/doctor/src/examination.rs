@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::path::PathBuf;
 
+use nix::unistd::User;
 use sessile_core::{Clock, Durability, Operation, Result};
 use sessile_stores::StoreUrl;
 use sessile_stores::ask_server::{ServerFacts, ask};
@@ -73,6 +74,13 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// The user of the workers; `None` if it is not known, or does not exist.
+    pub fn workers_user(&self) -> Option<(&str, u32)> {
+        let name = self.examination.user.as_deref()?;
+        let user = User::from_name(name).ok().flatten()?;
+        Some((name, user.uid.as_raw()))
+    }
+
     /// Whether PHP's own handler has its files in the directory of the store, too.
     pub fn shared_with_php(&self) -> bool {
         self.url.text("php").is_some_and(|word| word != "0")

@@ -63,11 +63,12 @@ impl Finding {
         Finding { severity: Severity::Critical, ..Finding::warning(code, what, why, fix) }
     }
 
-    /// One line.
+    /// Three lines: what is so, why it matters, the fix. The first is enough for monitoring.
     pub fn as_text(&self) -> String {
-        let Finding { severity, code, what, why, fix } = self;
-        let line = format!("{} {code}: {what}: {why}; {fix}", severity.name());
-        line.replace(['\n', '\r'], " ")
+        let Finding { severity, code, .. } = self;
+        let [what, why, fix] =
+            [&self.what, &self.why, &self.fix].map(|text| text.replace(['\n', '\r'], " "));
+        format!("{} {code}: {what}\n    why: {why}\n    fix: {fix}", severity.name())
     }
 
     /// An object for scripts.

@@ -1,6 +1,8 @@
-//! This host: /proc, and the limits of a process.
+//! This host: the user of the workers, /proc, and the limits of a process.
 
 use std::fs::read_to_string;
+
+use nix::unistd::User;
 
 use crate::examination::Examination;
 use crate::finding::Finding;
@@ -9,6 +11,16 @@ use crate::finding::Finding;
 const OPEN_FILES_MIN: u64 = 1_024;
 
 pub fn check(examination: &Examination, findings: &mut Vec<Finding>) {
+    if let Some(name) = &examination.user
+        && User::from_name(name).is_ok_and(|user| user.is_none())
+    {
+        findings.push(Finding::critical(
+            "unknown-user",
+            format!("there is no user {name} on this host"),
+            "the workers cannot run as a user that does not exist",
+            "correct --user",
+        ));
+    }
     let proc = examination.root.join("proc");
     if !proc.join("self/stat").exists() {
         findings.push(Finding::warning(

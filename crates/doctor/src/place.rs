@@ -165,24 +165,17 @@ fn check_modes(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>
 
 fn check_owners(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) {
     let (owner, path) = (place.status.uid(), place.path.display());
-    if let Some(name) = &subject.examination.user {
-        match User::from_name(name).ok().flatten() {
-            None => findings.push(Finding::critical(
-                "unknown-user",
-                format!("there is no user {name} on this host"),
-                "the workers cannot run as a user that does not exist",
-                "correct --user",
-            )),
-            // PHP's directory belongs to root, and each worker makes files of its own in it.
-            Some(_) if subject.shared_with_php() => {}
-            Some(user) if user.uid.as_raw() != owner => findings.push(Finding::critical(
-                "other-user",
-                format!("{path} belongs to {}, and the workers run as {name}", name_of(owner)),
-                "the workers cannot open the store, or root opens one that others may change",
-                format!("chown -R {name} {path}, with the workers stopped"),
-            )),
-            Some(_) => {}
-        }
+    // PHP's directory belongs to root, and each worker makes files of its own in it.
+    if let Some((name, uid)) = subject.workers_user()
+        && uid != owner
+        && !subject.shared_with_php()
+    {
+        findings.push(Finding::critical(
+            "other-user",
+            format!("{path} belongs to {}, and the workers run as {name}", name_of(owner)),
+            "the workers cannot open the store, or root opens one that others may change",
+            format!("chown -R {name} {path}, with the workers stopped"),
+        ));
     }
     if subject.shared_with_php() || !place.status.is_dir() {
         return;

@@ -21,7 +21,7 @@ pub fn unreachable(error: &Error) -> Finding {
         code,
         format!("{error:#}"),
         "no session can be read or saved",
-        "the message says what to do",
+        "follow the advice in the message",
     )
 }
 
@@ -50,8 +50,8 @@ pub fn check(subject: &Subject<'_>, place: Option<&Place>, findings: &mut Vec<Fi
                 "cannot-open",
                 format!("{error:#}"),
                 "no session can be read or saved",
-                "the message says what to do; a store that was never used is made by the \
-                 first request",
+                "follow the advice in the message; the first request creates a store that was \
+                 never used",
             ));
             return;
         }

@@ -67,9 +67,11 @@ fn add_rates(text: &mut String, sample: &Sample, before: Option<&Sample>, counts
     }
     let waits = counts.lock_waits.saturating_sub(old.lock_waits);
     let us = counts.lock_wait_us.saturating_sub(old.lock_wait_us);
-    let mean = us.checked_div(waits).map_or("-".to_owned(), |us| seconds(us as f64 / 1e6));
-    let longest = seconds(counts.lock_wait_us_max as f64 / 1e6);
-    let _ = writeln!(text, "wait: {mean} on average now, {longest} the longest ever");
+    if counts.lock_waits > 0 {
+        let mean = us.checked_div(waits).map_or("-".to_owned(), |us| seconds(us as f64 / 1e6));
+        let longest = seconds(counts.lock_wait_us_max as f64 / 1e6);
+        let _ = writeln!(text, "wait for a lock: {mean} on average now, {longest} at most so far");
+    }
 }
 
 fn printable(line: &str) -> String {

@@ -144,6 +144,7 @@ pub fn locks(sample: &Sample) -> String {
         0..=LOCKS_SHOWN_MAX => String::new(),
         _ => format!(", the {LOCKS_SHOWN_MAX} that are held longest"),
     };
+    let table = if locks.is_empty() { String::new() } else { table };
     let body = format!("<h2>Locks held: {}{shown}</h2>{table}", how_many(locks));
     page("Locks", &sample.label, &body)
 }

@@ -5,8 +5,6 @@ use std::fs::{read_dir, read_to_string};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::User;
-
 use super::Place;
 use crate::examination::Subject;
 use crate::finding::Finding;
@@ -50,9 +48,8 @@ pub fn check(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>) 
 
 /// The counters of a store without shared memory of its own, by the user of the workers.
 pub fn check_counters(subject: &Subject<'_>, findings: &mut Vec<Finding>) {
-    let Some(name) = &subject.examination.user else { return };
-    if let Some(user) = User::from_name(name).ok().flatten() {
-        check_counters_of(subject, name, user.uid.as_raw(), findings);
+    if let Some((name, uid)) = subject.workers_user() {
+        check_counters_of(subject, name, uid, findings);
     }
 }
 
