@@ -1,19 +1,14 @@
-//! `sessile help VERB`: the same text as `sessile VERB --help`.
+//! `sessile help VERB`: what `sessile VERB --help` prints.
 
 use crate::arguments::HelpArguments;
 use crate::command_line;
-use crate::command_result::{CommandFailure, CommandResult};
-use crate::terminal::print;
+use crate::command_result::CommandResult;
 
 pub fn run(arguments: &HelpArguments) -> CommandResult {
-    let mut command = command_line::complete();
-    // Built, each verb knows the words before it.
-    command.build();
-    let mut verb = &mut command;
-    for word in &arguments.verbs {
-        verb = verb.find_subcommand_mut(word).ok_or_else(|| {
-            CommandFailure::usage(format!("there is no verb {word:?}; sessile --help lists them"))
-        })?;
+    let verbs = arguments.verbs.iter().map(String::as_str);
+    let words = std::iter::once("sessile").chain(verbs).chain(std::iter::once("--help"));
+    match command_line::complete().try_get_matches_from(words) {
+        Err(help) => help.exit(),
+        Ok(_) => Ok(()),
     }
-    print(&format!("{}\n", verb.render_long_help().to_string().trim_end()))
 }

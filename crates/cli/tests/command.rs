@@ -358,3 +358,16 @@ fn a_closed_pipe_ends_quietly() {
         assert_eq!(stderr(&output), "", "{arguments:?}");
     }
 }
+
+#[test]
+fn help_of_a_verb_is_what_the_verb_says_itself() {
+    for words in [&["gc"][..], &["doctor"], &["bench", "cycle"], &[]] {
+        let asked = sessile(&[&["help"][..], words].concat());
+        let itself = sessile(&[words, &["--help"]].concat());
+        assert_eq!(asked.status.code(), Some(0), "{words:?}: {}", stderr(&asked));
+        assert_eq!(stdout(&asked), stdout(&itself), "{words:?}");
+    }
+    let unknown = sessile(&["help", "nothing"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("'nothing'"), "{}", stderr(&unknown));
+}

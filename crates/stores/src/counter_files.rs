@@ -21,8 +21,6 @@ use sessile_core::{SharedCounters, SharedCounts};
 use sessile_engine::CounterFile;
 use sha2::{Digest, Sha256};
 
-use crate::registry::CounterUse;
-
 const PARENT: &str = "/dev/shm";
 const PREFIX: &str = "sessile-counters-";
 const FILES_MAX: usize = 1_024;
@@ -35,23 +33,31 @@ const USERS_MAX: usize = 1_000;
 
 /// The counters of all users, and those of this process.
 struct CounterFiles {
-    /// `None` in a process that only looks.
+    /// `None` in a process that only reads.
     own: Option<CounterFile>,
     name: String,
     parent: PathBuf,
     uid: u32,
 }
 
-/// Opens the counters of a store, and makes them for a process that counts; `None` where that is
-/// not possible.
-pub fn open(identity: &str, counters: CounterUse) -> Option<Box<dyn SharedCounters>> {
-    let uid = nix::unistd::geteuid().as_raw();
-    let (name, parent) = (name_of(identity), PathBuf::from(PARENT));
-    let own = match counters {
-        CounterUse::Read => None,
-        CounterUse::Count => Some(open_own(&parent, uid, &name)?),
-    };
-    Some(Box::new(CounterFiles { own, name, parent, uid }))
+/// Opens the counters of a store to count, and creates what is missing; `None` where that is not
+/// possible.
+pub fn open_to_count(identity: &str) -> Option<Box<dyn SharedCounters>> {
+    let files = CounterFiles::of(identity);
+    let own = open_own(&files.parent, files.uid, &files.name)?;
+    Some(Box::new(CounterFiles { own: Some(own), ..files }))
+}
+
+/// Opens the counters of a store to read what is there at the time.
+pub fn open_to_read(identity: &str) -> Box<dyn SharedCounters> {
+    Box::new(CounterFiles::of(identity))
+}
+
+impl CounterFiles {
+    fn of(identity: &str) -> CounterFiles {
+        let uid = nix::unistd::geteuid().as_raw();
+        CounterFiles { own: None, name: name_of(identity), parent: PathBuf::from(PARENT), uid }
+    }
 }
 
 fn open_own(parent: &Path, uid: u32, name: &str) -> Option<CounterFile> {

@@ -208,7 +208,11 @@ fn counted(
     if !entry.capabilities.shared_by_processes || entry.name == "sessile" {
         return sessions;
     }
-    match crate::counter_files::open(identity, counters) {
+    let counters = match counters {
+        CounterUse::Count => crate::counter_files::open_to_count(identity),
+        CounterUse::Read => Some(crate::counter_files::open_to_read(identity)),
+    };
+    match counters {
         Some(counters) => sessions.counting_into(counters),
         None => sessions,
     }

@@ -118,6 +118,31 @@ fn events_of_one_opener_are_seen_by_another_and_stay() {
     }
 }
 
+/// A save that `seal=` refused was counted nowhere.
+#[test]
+fn a_save_that_encryption_refuses_is_counted_once_beneath() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let keys = dir.path().join("keys");
+    std::fs::write(&keys, "07".repeat(32)).unwrap();
+    std::fs::set_permissions(&keys, PermissionsExt::from_mode(0o640)).unwrap();
+    for name in ["sessile", "files"] {
+        let Some(instance) = start(name) else { continue };
+        let url = instance.url_with("payload_bytes_max", "100");
+        let sealed = sessile_fixtures::with_option(&url, "seal", keys.to_str().unwrap());
+        let store = sessile_stores::open(&sealed, &Context::default()).unwrap();
+        let key = Key::session("counted1").unwrap();
+        let failed = || store.shared_counts().unwrap().failed_saves;
+        let begun = store.begin(&key, Duration::ZERO).unwrap();
+        assert!(begun.lease.commit(&[b'x'; 101], hour()).is_err());
+        assert_eq!(failed(), 1, "{name}: refused before the store");
+        let begun = store.begin(&key, Duration::ZERO).unwrap();
+        store.destroy(&key).unwrap();
+        assert!(begun.lease.commit(b"cart", hour()).is_err());
+        assert_eq!(failed(), 2, "{name}: refused by the store");
+    }
+}
+
 /// A session that moves while another request waits for it was two waits, one of each try.
 #[test]
 fn a_begin_that_waits_at_two_ids_is_one_wait() {

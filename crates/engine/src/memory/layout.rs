@@ -74,7 +74,7 @@ pub mod process_word {
 pub const LANES_AT: u64 = 128;
 
 /// Counted for the operator, a line for each process slot. Apart from the slot: all threads of the
-/// owner load the slot's first line in each call, and a store there would take it from their caches.
+/// owner load the slot's first line in each call, and a write would take it from their caches.
 ///
 /// ```text
 /// word  0         1     2        3           4             5                     6
