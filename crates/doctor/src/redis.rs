@@ -47,7 +47,7 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
     {
         findings.push(Finding::critical(
             "redis-open",
-            "the server takes everybody: no password, and protected-mode no",
+            "the server lets in everybody: no password, and protected-mode no",
             "a host that reaches the port reads all sessions",
             "set requirepass or an ACL, or protected-mode yes",
         ));

@@ -19,7 +19,6 @@ const SETTINGS: &[&str] = &[
     "synchronous_commit",
     "autovacuum",
     "max_connections",
-    "server_version",
     "statement_timeout",
     "idle_session_timeout",
     "transaction_timeout",
