@@ -30,10 +30,14 @@ const OF_PRESETS: [&str; 6] = ["workers", "sessions", "seconds", "rounds", "rate
 
 /// Parses the command line. Prints errors and help, and ends the process then.
 pub fn parse() -> Arguments {
-    // A script that forgets the verb gets an error, a person at a terminal an overview.
+    let matches = parser().get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// A script that forgets the verb gets an error, a person at a terminal an overview.
+pub fn parser() -> Command {
     let needs_verb = !std::io::stdout().is_terminal();
-    let command = complete().subcommand_required(needs_verb).arg_required_else_help(needs_verb);
-    Arguments::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    complete().subcommand_required(needs_verb).arg_required_else_help(needs_verb)
 }
 
 pub fn complete() -> Command {

@@ -104,12 +104,7 @@ pub fn examine(examination: &Examination) -> Result<Report> {
     if entry.decorates {
         for inner in INNER.iter().filter_map(|name| url.text(name)) {
             let inner = Examination { url: inner.to_owned(), ..examination.clone() };
-            for finding in examine(&inner)?.findings {
-                // This host and its PHP are examined with each of them.
-                if !findings.contains(&finding) {
-                    findings.push(finding);
-                }
-            }
+            findings.extend(examine(&inner)?.findings);
         }
     } else {
         host::check(examination, &mut findings);
@@ -123,6 +118,13 @@ pub fn examine(examination: &Examination) -> Result<Report> {
         let subject = Subject { examination, url: &url, entry, facts: &facts };
         examine_one(&subject, &mut findings)?;
     }
+    // Several servers, or the stores of which this one is made, have some findings in common.
+    let mut known: Vec<Finding> = Vec::new();
+    findings.retain(|finding| {
+        let is_new = !known.contains(finding);
+        known.extend(is_new.then(|| finding.clone()));
+        is_new
+    });
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     Ok(Report { label, findings })
 }
