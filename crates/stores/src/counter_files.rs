@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Invariants: a process writes only into its own user's directory, which no other user may write;
-//! a store without room or right for counters works without them; a file that somebody has open
+//! a store without room or right for counters works without them; a file that a process has open
 //! stays. Counters outlive all processes and end with a reboot. If there are too many files, those
-//! that nobody has open are removed, the oldest first.
+//! that no process has open are removed, the oldest first.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Read;
@@ -107,7 +107,7 @@ fn open_file(path: &Path) -> Option<File> {
     options.open(path).ok().filter(|file| file.metadata().is_ok_and(|status| status.is_file()))
 }
 
-/// Removes a quarter of the files if there are too many: the oldest of those that nobody has open.
+/// Removes a quarter of the files if there are too many: the oldest that no process has open.
 fn make_room(directory: &Path) {
     let names = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<(SystemTime, PathBuf)> = names
@@ -119,7 +119,7 @@ fn make_room(directory: &Path) {
     files.sort();
     let mut left = FILES_MAX / 4;
     for (_, path) in files {
-        // Locked until it is removed: whoever opens it meanwhile finds that out, and tries again.
+        // Locked until it is removed: a process that opens it meanwhile notices, and tries again.
         let unused = File::open(&path).ok().filter(|file| file.try_lock().is_ok());
         if unused.is_some() && fs::remove_file(&path).is_ok() {
             left -= 1;

@@ -148,6 +148,19 @@ pub(crate) fn open_with_defaults(
     opened(url, defaults, &[], context, CounterUse::Count)
 }
 
+/// As [`open_with_defaults`], for a store that is part of another one, which counts for both.
+///
+/// # Errors
+///
+/// Those of [`open`].
+pub(crate) fn open_inner(
+    url: &str,
+    defaults: &[(&str, String)],
+    context: &Context,
+) -> Result<Sessions> {
+    opened(url, defaults, &[], context, CounterUse::None)
+}
+
 /// What a process does with the counters that all processes of a store share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterUse {
@@ -155,6 +168,8 @@ pub(crate) enum CounterUse {
     Count,
     /// It reads them if they exist.
     Read,
+    /// It leaves them alone.
+    None,
 }
 
 /// The options that outlive the process which opens a store with them.
@@ -196,8 +211,8 @@ fn opened(
     opened.map_err(|error| error.during(Operation::Open, &label, None))
 }
 
-/// Adds shared counters to a store. The engine has its own. A store that is made of others has
-/// counters of its own, too: its URL is that of the workers.
+/// Adds shared counters to a store. The engine has its own. A store that is made of others counts
+/// for them: its URL is that of the workers.
 #[cfg(feature = "sessile")]
 fn counted(
     entry: &StoreEntry,
@@ -211,6 +226,7 @@ fn counted(
     let counters = match counters {
         CounterUse::Count => crate::counter_files::open_to_count(identity),
         CounterUse::Read => Some(crate::counter_files::open_to_read(identity)),
+        CounterUse::None => None,
     };
     match counters {
         Some(counters) => sessions.counting_into(counters),

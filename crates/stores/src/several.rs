@@ -23,7 +23,7 @@ pub fn open_inner(
     defaults: &[(&str, String)],
     context: &Context,
 ) -> Result<Sessions> {
-    registry::open_with_defaults(&decoded(url), defaults, context).map_err(|error| {
+    registry::open_inner(&decoded(url), defaults, context).map_err(|error| {
         let why = format!("the store of the option {option} cannot be opened: {error}");
         Error::new(error.kind().clone(), why).source(error).during(Operation::Open, scheme, None)
     })

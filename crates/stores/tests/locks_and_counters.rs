@@ -185,9 +185,26 @@ fn stores_that_differ_by_an_option_have_counters_of_their_own() {
     assert_eq!(blog.shared_counts(), Some(SharedCounts::default()));
 }
 
-/// One that only looks made the file, and showed zeros for a store whose workers do not count.
+/// `top migrate:...` made files of counters for both inner stores, which showed zeros from then on.
 #[test]
-fn who_only_looks_makes_no_counters_and_finds_those_that_come_later() {
+fn a_store_made_of_others_counts_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = |name: &str| format!("files:{}/{name}", dir.path().display());
+    let url = format!("migrate:?from={}&to={}", inner("old"), inner("new"));
+    let read = |url: &str| {
+        let store = registry::open_to_look(url, &Context::default()).unwrap();
+        store.shared_counts().map(|counts| (counts.requests, counts.commits))
+    };
+    let worker = sessile_stores::open(&url, &Context::default()).unwrap();
+    let key = Key::session("counted1").unwrap();
+    worker.begin(&key, Duration::ZERO).unwrap().lease.commit(b"cart", hour()).unwrap();
+    assert_eq!(read(&url), Some((1, 1)));
+    assert_eq!((read(&inner("old")), read(&inner("new"))), (None, None));
+}
+
+/// A process that only reads made the file, and showed zeros for a store whose workers do not count.
+#[test]
+fn a_reader_makes_no_counters_and_finds_those_that_come_later() {
     let Some(instance) = start("files") else { return };
     let url = instance.url_with("payload_bytes_max", "101");
     let watcher = registry::open_to_look(&url, &Context::default()).unwrap();
