@@ -151,14 +151,14 @@ fn check_modes(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding>
             "writable-by-others",
             format!("{path} has mode {mode:o}"),
             "another user can put sessions there and be anybody",
-            format!("look what is in it, then chmod go-w {path}"),
+            format!("look what is in it, then chmod go-w {}", quoted(&place.path)),
         ));
     } else if mode & read != 0 {
         findings.push(Finding::warning(
             "readable-by-others",
             format!("{path} has mode {mode:o}"),
             "another user sees how many visitors there are, and what a file with a wrong mode has",
-            format!("chmod go-rx {path}"),
+            format!("chmod go-rx {}", quoted(&place.path)),
         ));
     }
 }
@@ -174,7 +174,7 @@ fn check_owners(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding
             "other-user",
             format!("{path} belongs to {}, and the workers run as {name}", name_of(owner)),
             "the workers cannot open the store, or root opens one that others may change",
-            format!("chown -R {name} {path}, with the workers stopped"),
+            format!("chown -R {name} {}, with the workers stopped", quoted(&place.path)),
         ));
     }
     if subject.shared_with_php() || !place.status.is_dir() {
@@ -186,7 +186,7 @@ fn check_owners(subject: &Subject<'_>, place: &Place, findings: &mut Vec<Finding
             "mixed-owners",
             format!("{path} belongs to {owner}, and a file in it to {foreign}"),
             "a verb of sessile ran as another user, and the workers cannot open what it made",
-            format!("chown -R {owner} {path}, and run sessile as that user"),
+            format!("chown -R {owner} {}, and run sessile as that user", quoted(&place.path)),
         ));
     }
 }
@@ -196,6 +196,16 @@ fn foreign_owner(directory: &Path, owner: u32) -> Option<u32> {
     let names = std::fs::read_dir(directory).ok()?.take(NAMES_MAX).flatten();
     let mut owners = names.filter_map(|name| name.metadata().ok()).map(|status| status.uid());
     owners.find(|uid| *uid != owner)
+}
+
+/// A path as a shell takes it: a fix is copied into one.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if text.chars().all(is_plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn name_of(uid: u32) -> String {
@@ -208,6 +218,13 @@ mod tests {
     use nix::sys::statfs::{EXT4_SUPER_MAGIC, NFS_SUPER_MAGIC};
 
     use super::*;
+
+    #[test]
+    fn the_path_of_a_fix_is_one_word_of_a_shell() {
+        assert_eq!(quoted(Path::new("/var/lib/php-8.2")), "/var/lib/php-8.2");
+        assert_eq!(quoted(Path::new("/srv/a; reboot")), "'/srv/a; reboot'");
+        assert_eq!(quoted(Path::new("/srv/it's")), r"'/srv/it'\''s'");
+    }
 
     #[test]
     fn a_network_file_system_is_told_from_local_ones() {
