@@ -39,7 +39,8 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
             "name the primary in the URL",
         ));
     }
-    if subject.url.scheme() == "redis"
+    // Encrypted connections and sockets are for those who have the right.
+    if matches!(subject.url.scheme(), "redis" | "redis+cluster" | "redis+sentinel")
         && facts.text("requirepass") == Some("no")
         && facts.text("protected-mode") == Some("no")
         && subject.url.parts().password().is_none()

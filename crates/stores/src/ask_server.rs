@@ -18,7 +18,7 @@ pub fn ask(url: &str) -> Result<Vec<ServerFacts>> {
     let name = registry::entry_for(&url)?.name;
     let asked = match name {
         #[cfg(feature = "redis")]
-        "redis" => crate::redis::facts::ask(&url).map(|facts| vec![facts]),
+        "redis" => crate::redis::facts::ask(&url),
         #[cfg(feature = "mysql")]
         "mysql" => crate::mysql::facts::ask(&url).map(|facts| vec![facts]),
         #[cfg(feature = "postgres")]

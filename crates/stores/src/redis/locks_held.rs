@@ -1,10 +1,12 @@
-//! The locks that are held: the keys `P:l:*`, found with SCAN.
+//! The locks that are held: the keys `P:l:*`, found with SCAN on each server.
 
 use std::time::Instant;
 
+use redis::RedisResult;
 use sessile_core::{HeldLock, Key, Result};
 
 use super::bounded::Bounded;
+use super::cluster::Node;
 use super::list::COUNT_FOR;
 use super::value::holder;
 
@@ -14,26 +16,51 @@ const HELD: u8 = b'L';
 const MARKS_AT: usize = 17;
 
 pub(super) fn locks_held(store: &Bounded<'_>, limit: usize) -> Result<Vec<HeldLock>> {
-    let (start, mut found, mut cursor) = (Instant::now(), Vec::new(), String::from("0"));
-    while found.len() < limit && start.elapsed() <= COUNT_FOR {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg(store.names.lock_pattern()).arg("COUNT").arg(STEP);
-        let (next, names): (String, Vec<Vec<u8>>) = store.query(&scan)?;
-        for name in names {
-            let mut get = redis::cmd("GET");
-            get.arg(&name);
-            let lock: Option<Vec<u8>> = store.query(&get)?;
-            if let Some(lock) = lock.filter(|lock| lock.first() == Some(&HELD)) {
-                found.push(held(store.names.parse_lock(&name), &lock));
+    let (start, mut found) = (Instant::now(), Vec::new());
+    for (_, node) in store.servers.all(store.deadline)? {
+        let mut cursor = String::from("0");
+        while found.len() < limit && start.elapsed() <= COUNT_FOR {
+            let next = step(store, &node, &cursor, &mut found)?;
+            if next == "0" {
+                break;
             }
+            cursor = next;
         }
-        if next == "0" {
-            break;
-        }
-        cursor = next;
     }
     found.truncate(limit);
     Ok(found)
+}
+
+/// One step of a scan. Answers the next cursor.
+fn step(
+    store: &Bounded<'_>,
+    node: &Node,
+    cursor: &str,
+    found: &mut Vec<HeldLock>,
+) -> Result<String> {
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(store.names.lock_pattern()).arg("COUNT").arg(STEP);
+    let (next, names): (String, Vec<Vec<u8>>) =
+        node.with(store.deadline, |connection| scan.query(connection))?;
+    if names.is_empty() {
+        return Ok(next);
+    }
+    let mut gets = redis::pipe();
+    for name in &names {
+        gets.cmd("GET").arg(name);
+    }
+    // A lock that has moved to another server meanwhile is an error.
+    gets.ignore_errors();
+    let locks: Vec<RedisResult<Option<Vec<u8>>>> =
+        node.with(store.deadline, |connection| gets.query(connection))?;
+    for (name, lock) in names.iter().zip(locks) {
+        if let Ok(Some(lock)) = lock
+            && lock.first() == Some(&HELD)
+        {
+            found.push(held(store.names.parse_lock(name), &lock));
+        }
+    }
+    Ok(next)
 }
 
 fn held(key: Option<Key>, lock: &[u8]) -> HeldLock {

@@ -12,6 +12,8 @@ mod failovers;
 #[cfg(test)]
 mod measure;
 #[cfg(test)]
+mod observe;
+#[cfg(test)]
 mod sentinel;
 #[cfg(test)]
 mod setup;
