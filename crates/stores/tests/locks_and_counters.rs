@@ -202,7 +202,8 @@ fn a_store_made_of_others_counts_for_them() {
     assert_eq!((read(&inner("old")), read(&inner("new"))), (None, None));
 }
 
-/// A process that only reads made the file, and showed zeros for a store whose workers do not count.
+/// A process that only reads made the file, and showed zeros for a store whose workers count
+/// nothing.
 #[test]
 fn a_reader_makes_no_counters_and_finds_those_that_come_later() {
     let Some(instance) = start("files") else { return };
