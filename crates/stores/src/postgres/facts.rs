@@ -9,7 +9,7 @@ use sessile_core::Result;
 
 use super::connection::Connection;
 use super::options::Options;
-use super::schema::greet;
+use super::schema::connect;
 use crate::facts::ServerFacts;
 use crate::store_url::StoreUrl;
 
@@ -27,8 +27,7 @@ const SETTINGS: &[&str] = &[
 pub fn ask(url: &StoreUrl) -> Result<ServerFacts> {
     let options = Options::parse(url)?;
     let deadline = Instant::now() + 2 * options.timeouts.response;
-    let mut connection = Connection::connect(&options, deadline)?;
-    greet(&mut connection)?;
+    let (mut connection, _) = connect(&options, deadline)?;
     let mut facts = ServerFacts::default();
     let names = SETTINGS.join("', '");
     let values = format!(
@@ -54,9 +53,8 @@ pub fn ask(url: &StoreUrl) -> Result<ServerFacts> {
         facts.put_time(ms, start);
     }
     // A proxy that pools transactions serves two connections by one process of the server.
-    let second = Connection::connect(&options, deadline)
-        .and_then(|mut second| greet(&mut second).map(|_| second.backend));
-    let pooled = second.is_ok_and(|backend| backend == connection.backend);
+    let second = connect(&options, deadline);
+    let pooled = second.is_ok_and(|(second, _)| second.backend == connection.backend);
     facts.put("transactions_pooled", if pooled { "yes" } else { "no" });
     Ok(facts)
 }
