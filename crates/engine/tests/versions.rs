@@ -1,20 +1,25 @@
-//! Two versions of the engine on one store: the second is refused, and the message says that the
-//! versions differ.
+//! Two versions of the engine on one store: while the first uses it the second is refused, and the
+//! message says that the versions differ. Afterwards, on a disk, the second makes the control plane
+//! anew.
 //!
 //! A PHP module of an older version once said "the control plane is cut short" beside a newer
-//! command, because its control plane was shorter. The administrator looked for a full disk.
+//! command, because its control plane was shorter. The administrator looked for a full disk. And
+//! after an upgrade that changed the format, each request was refused until somebody removed the
+//! right directory from /dev/shm, although nothing was lost by it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are not recognised as tests")]
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use sessile_core::{Clock, Error, ErrorKind, Limits, Sessions};
+use sessile_core::{Clock, Error, ErrorKind, Key, Limits, Sessions, Ttl};
 use sessile_engine::{EngineOptions, open};
 
 /// Where the number of the format stands in the control plane: DESIGN.md.
 const FORMAT_OFFSET: u64 = 8;
+const SHORT: Duration = Duration::from_secs(1);
 
 fn opened(path: &Path) -> Result<Sessions, Error> {
     let store = open(path, Clock::system(), &EngineOptions::default())?;
@@ -37,42 +42,83 @@ fn refusal(path: &Path) -> (ErrorKind, String) {
     (error.kind().clone(), format!("{error:#}"))
 }
 
-fn a_control_plane_of_another_version_is_named(folder: &Path) {
-    let (path, control) = made(folder);
-    let file = File::options().read(true).write(true).open(&control).unwrap();
-    let bytes = file.metadata().unwrap().len();
-    let mut found = [0; 8];
-    file.read_exact_at(&mut found, FORMAT_OFFSET).unwrap();
-    for format in [u64::from_le_bytes(found) - 1, u64::from_le_bytes(found) + 1] {
-        file.write_all_at(&format.to_le_bytes(), FORMAT_OFFSET).unwrap();
-        // Another version's may be shorter, longer, or as long.
-        for length in [4_096, bytes, bytes * 2] {
-            file.set_len(length).unwrap();
-            let (kind, text) = refusal(&path);
-            assert_eq!(kind, ErrorKind::Incompatible, "{length} bytes: {text}");
-            assert!(text.contains("another version of Sessile"), "{text}");
-            assert!(text.contains(&format!("format {format}")), "{text}");
+/// Makes the control plane one of other versions, older and newer, whose files are shorter, longer
+/// and as long: `then` gets the number of each.
+fn as_other_versions(control: &Path, mut then: impl FnMut(u64)) {
+    let length = std::fs::metadata(control).unwrap().len();
+    let own = format_of(control);
+    for format in [own - 1, own + 1] {
+        for bytes in [4_096, length, length * 2] {
+            // After a rebuild it is another file.
+            let file = File::options().write(true).open(control).unwrap();
+            file.write_all_at(&format.to_le_bytes(), FORMAT_OFFSET).unwrap();
+            file.set_len(bytes).unwrap();
+            then(format);
         }
     }
-    // The own version's, shortened, is damaged.
-    file.write_all_at(&found, FORMAT_OFFSET).unwrap();
-    file.set_len(4_096).unwrap();
-    let (kind, text) = refusal(&path);
-    assert!(kind == ErrorKind::Corrupt && text.contains("cut short"), "{text}");
+}
+
+fn format_of(control: &Path) -> u64 {
+    let mut found = [0; 8];
+    File::open(control).unwrap().read_exact_at(&mut found, FORMAT_OFFSET).unwrap();
+    u64::from_le_bytes(found)
 }
 
 #[test]
 fn a_control_plane_of_another_version_is_named_in_memory() {
-    a_control_plane_of_another_version_is_named(
-        tempfile::TempDir::new_in("/dev/shm").unwrap().path(),
-    );
+    let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let (path, control) = made(folder.path());
+    as_other_versions(&control, |format| {
+        let (kind, text) = refusal(&path);
+        assert_eq!(kind, ErrorKind::Incompatible, "{text}");
+        assert!(text.contains("another version of Sessile"), "{text}");
+        assert!(text.contains(&format!("format {format}")), "{text}");
+        assert_eq!(format_of(&control), format, "its sessions are in it, so it stays");
+    });
 }
 
 #[test]
-fn a_control_plane_of_another_version_is_named_on_a_disk() {
-    a_control_plane_of_another_version_is_named(
-        tempfile::TempDir::new_in("/var/tmp").unwrap().path(),
-    );
+fn on_a_disk_the_control_plane_of_a_version_that_has_ended_is_made_anew() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, control) = made(folder.path());
+    let own = format_of(&control);
+    let (key, ttl) = (Key::session("visitor").unwrap(), Ttl::sliding(SHORT * 600).unwrap());
+    let begun = |sessions: &Sessions| sessions.begin(&key, SHORT).unwrap();
+    begun(&opened(&path).unwrap()).lease.commit(b"cart", ttl).unwrap();
+    as_other_versions(&control, |_| {
+        let sessions = opened(&path).unwrap();
+        assert_eq!(begun(&sessions).record.unwrap().payload, b"cart");
+        assert_eq!(format_of(&control), own);
+    });
+}
+
+#[test]
+fn on_a_disk_the_control_plane_of_a_version_in_use_is_named_and_stays() {
+    let folder = tempfile::TempDir::new_in("/var/tmp").unwrap();
+    let (path, control) = made(folder.path());
+    let user = opened(&path).unwrap();
+    let format = format_of(&control) - 1;
+    let file = File::options().write(true).open(&control).unwrap();
+    file.write_all_at(&format.to_le_bytes(), FORMAT_OFFSET).unwrap();
+    let (kind, text) = refusal(&path);
+    assert_eq!(kind, ErrorKind::Incompatible, "{text}");
+    for words in ["another version of Sessile", &format!("format {format}"), "have it open"] {
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(format_of(&control), format);
+    drop(user);
+    opened(&path).unwrap();
+}
+
+#[test]
+fn a_control_plane_of_this_version_that_is_cut_short_is_damaged() {
+    for place in ["/dev/shm", "/var/tmp"] {
+        let folder = tempfile::TempDir::new_in(place).unwrap();
+        let (path, control) = made(folder.path());
+        File::options().write(true).open(&control).unwrap().set_len(4_096).unwrap();
+        let (kind, text) = refusal(&path);
+        assert!(kind == ErrorKind::Corrupt && text.contains("cut short"), "{text}");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The control plane of a directory: found, created, mapped.
 //!
 //! Invariants: it is created only under the exclusive lock of the file `format`, so one that was
-//! unlinked is never replaced while processes use it. A file named `control` is complete; `plane`
-//! names it only after that.
+//! unlinked, or that another version made, is never replaced while processes use it. A file named
+//! `control` is complete; `plane` names it only after that.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use super::home::{
-    BINS_FILE, CONTROL_FILE, CONTROL_FILES, CONTROL_NEW, ENTRIES_FILE, INDEX_FILE, SEALS_FILE,
-    STAMPS_FILE, boot_id,
+    BINS_FILE, CONTROL_FILE, CONTROL_FILES, CONTROL_NEW, ENTRIES_FILE, FoundPlane, INDEX_FILE,
+    SEALS_FILE, STAMPS_FILE, boot_id,
 };
 use super::orphans::{PLACE_FILE, describe_place};
 use crate::{memory::*, storage::*, table::*};
@@ -38,25 +38,40 @@ pub fn attach_plane(opening: &OpeningContext) -> Result<StoreFile> {
     let start = Instant::now();
     loop {
         let attached = directory.attach()?;
-        if directory.find_control()? {
+        let found = directory.find_plane()?;
+        if matches!(found, FoundPlane::Present) {
             return Ok(attached);
         }
         if try_lock_format(&attached.file, FlockOperation::NonBlockingLockExclusive)? {
             // Once more: another process may have been faster.
-            if !directory.find_control()? {
-                create_plane(opening)?;
+            match directory.find_plane()? {
+                FoundPlane::Present => continue,
+                FoundPlane::Missing => {}
+                // No process uses it now, and the log has all that was in it.
+                FoundPlane::OfOtherVersion(format) => log::info!(
+                    "the control plane of another version (format {format}, here {FORMAT}) is \
+                     made anew"
+                ),
             }
+            create_plane(opening)?;
         } else if start.elapsed() >= CREATION_MAX {
-            let why = format!(
-                "the control plane is not here, while processes {}still use one with these data",
-                lock_holders(&attached.file)
-            );
-            return Err(Error::new(ErrorKind::Io, why).advice(
-                "if it was removed, end or restart them, and keep tmp cleaners and RemoveIPC= \
-                 away from it; if they run in another container, give both the same /dev/shm",
-            ));
+            let users = lock_holders(&attached.file);
+            return Err(match found {
+                FoundPlane::OfOtherVersion(format) => other_version_in_use(format, &users),
+                _ => plane_lost(&users),
+            });
         }
     }
+}
+
+fn plane_lost(users: &str) -> Error {
+    let why = format!(
+        "the control plane is not here, while processes {users}still use one with these data"
+    );
+    Error::new(ErrorKind::Io, why).advice(
+        "if it was removed, end or restart them, and keep tmp cleaners and RemoveIPC= away from \
+         it; if they run in another container, give both the same /dev/shm",
+    )
 }
 
 /// Under the exclusive lock: existing files are left of an earlier plane.
@@ -192,7 +207,7 @@ pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
     let word = |word| plane.header(word).load(Relaxed);
     // The first page is enough to know the version; those of other formats may be shorter.
     if control_bytes >= PAGE_BYTES && word(header::MAGIC) == MAGIC {
-        check_version(word(header::FORMAT), directory.medium)?;
+        check_version(word(header::FORMAT))?;
     }
     if control_bytes < CONTROL_BACKED {
         return unsound("the control plane is cut short");
@@ -222,25 +237,32 @@ pub fn map_plane(opening: &OpeningContext) -> Result<Plane> {
     Ok(plane)
 }
 
-/// Two versions of Sessile must not use one control plane at a time: `Incompatible`.
-fn check_version(format: u64, medium: DataMedium) -> Result<()> {
+/// Two versions of Sessile must not use one control plane at a time: `Incompatible`. On a disk
+/// [`attach_plane`] has made one of another version anew.
+fn check_version(format: u64) -> Result<()> {
     if format == FORMAT {
         return Ok(());
     }
+    Err(of_other_version(format, "").advice(
+        "use one version in all programs; to keep the new one, end the processes of the old one, \
+         then remove the directory: its sessions are lost",
+    ))
+}
+
+fn other_version_in_use(format: u64, users: &str) -> Error {
+    let why = format!(", and processes {users}have it open");
+    of_other_version(format, &why).advice(
+        "end or restart those processes, or use their version here, too: the next program that \
+         opens the store makes the control plane anew, and no session is lost",
+    )
+}
+
+fn of_other_version(format: u64, more: &str) -> Error {
     let why = format!(
         "another version of Sessile uses this store: its control plane has format {format}, this \
-         version needs {FORMAT}"
+         version needs {FORMAT}{more}"
     );
-    Err(Error::new(ErrorKind::Incompatible, why).advice(match medium {
-        DataMedium::Memory => {
-            "use one version in all programs; to keep the new one, end the processes of the old \
-             one, then remove the directory: its sessions are lost"
-        }
-        DataMedium::Disk => {
-            "use one version in all programs; to keep the new one, end the processes of the old \
-             one, then remove the directory that the file `plane` names: no session is lost"
-        }
-    }))
+    Error::new(ErrorKind::Incompatible, why)
 }
 
 fn map_files(control: &str, opening: &OpeningContext) -> Result<Plane> {

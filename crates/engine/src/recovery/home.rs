@@ -11,11 +11,13 @@
 //! Invariant: the directory is used only if all four are true now; a copied directory or a rebooted
 //! machine names none.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdir, open, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, mkdir, open, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use sessile_core::{Error, ErrorKind, Result};
 
@@ -39,6 +41,14 @@ pub const PLANE_PREFIX: &str = "sessile-";
 pub const DIRECTORY_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
+/// What a store has for a control plane.
+pub enum FoundPlane {
+    Missing,
+    Present,
+    /// On a disk: one that this version cannot use, with the number of its format.
+    OfOtherVersion(u64),
+}
+
 impl StoreDirectory {
     /// Whether there is a control plane; on a disk its directory is known then.
     pub fn find_control(&self) -> Result<bool> {
@@ -48,8 +58,30 @@ impl StoreDirectory {
                 found => found.explained("the control plane cannot be examined").map(|_| true),
             };
         }
-        let Some(text) = self.read_plane_file()? else { return Ok(false) };
-        let Some(path) = value(&text, "control").map(PathBuf::from) else { return Ok(false) };
+        let located = self.locate_control()?;
+        Ok(located.is_some_and(|found| {
+            let _ = self.control.set(found);
+            true
+        }))
+    }
+
+    /// The same, but a control plane of another version does not count: its directory stays
+    /// unknown. In memory it counts, because the sessions are in it.
+    pub fn find_plane(&self) -> Result<FoundPlane> {
+        if self.medium == DataMedium::Disk
+            && let Some(found) = self.locate_control()?
+            && let Some(format) = other_format(&found)
+        {
+            return Ok(FoundPlane::OfOtherVersion(format));
+        }
+        Ok(if self.find_control()? { FoundPlane::Present } else { FoundPlane::Missing })
+    }
+
+    /// On a disk: the directory of the control plane that `plane` names, if it is that of the data
+    /// and of this boot.
+    fn locate_control(&self) -> Result<Option<OwnedFd>> {
+        let Some(text) = self.read_plane_file()? else { return Ok(None) };
+        let Some(path) = value(&text, "control").map(PathBuf::from) else { return Ok(None) };
         let pair = |name| {
             let (first, second) = value(&text, name)?.split_once(' ')?;
             Some((first.parse::<u64>().ok()?, second.parse::<u64>().ok()?))
@@ -59,16 +91,13 @@ impl StoreDirectory {
             Err(_) => None,
         };
         if ours.is_none() || pair("data") != ours || !is_of_this_boot(&text)? {
-            return Ok(false);
+            return Ok(None);
         }
-        let Ok(found) = open(&path, DIRECTORY_FLAGS, Mode::empty()) else { return Ok(false) };
+        let Ok(found) = open(&path, DIRECTORY_FLAGS, Mode::empty()) else { return Ok(None) };
         check_owner(&found, &path)?;
         let control = statat(&found, CONTROL_FILE, AtFlags::SYMLINK_NOFOLLOW);
         let same = control.is_ok_and(|stat| Some((stat.st_dev, stat.st_ino)) == pair("file"));
-        if same {
-            let _ = self.control.set(found);
-        }
-        Ok(same)
+        Ok(same.then_some(found))
     }
 
     pub fn was_of_this_boot(&self) -> Result<bool> {
@@ -84,12 +113,16 @@ impl StoreDirectory {
         let mut text = String::new();
         // An unreadable file names nothing: the control plane is made anew, or refused if it is in
         // use.
-        let read = std::fs::File::from(file).take(BYTES_MAX).read_to_string(&mut text);
+        let read = File::from(file).take(BYTES_MAX).read_to_string(&mut text);
         Ok(read.is_ok().then_some(text))
     }
 
-    /// Under the exclusive lock: an existing one is left of an earlier plane.
+    /// Under the exclusive lock: an existing one is left of an earlier plane. That of another
+    /// version is used where it is.
     pub fn make_control_directory(&self, uuid: (u64, u64)) -> Result<()> {
+        if self.find_control()? {
+            return Ok(());
+        }
         let data = self.open_file(DATA_FILE, OFlags::RDONLY);
         let (device, inode) = file_identity(&data.explained("`data` cannot be opened")?)?;
         let parent = &self.control_parent;
@@ -140,7 +173,7 @@ impl StoreDirectory {
         );
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         let file = self.open_file(PLANE_NEW, flags).explained("`plane` cannot be created")?;
-        if let Err(error) = std::fs::File::from(file).write_all(text.as_bytes()) {
+        if let Err(error) = File::from(file).write_all(text.as_bytes()) {
             // The present file has its room. Half of it, after a power cut, names nothing.
             return self.overwrite_plane_file(&text).map_err(|_| {
                 Error::new(ErrorKind::Full, "the file `plane` cannot be written").source(error)
@@ -152,7 +185,7 @@ impl StoreDirectory {
 
     fn overwrite_plane_file(&self, text: &str) -> std::io::Result<()> {
         let _ = unlinkat(&self.fd, PLANE_NEW, AtFlags::empty());
-        let mut file = std::fs::File::from(self.open_file(PLANE_FILE, OFlags::WRONLY)?);
+        let mut file = File::from(self.open_file(PLANE_FILE, OFlags::WRONLY)?);
         file.write_all(text.as_bytes())?;
         file.set_len(text.len() as u64)
     }
@@ -160,6 +193,19 @@ impl StoreDirectory {
 
 fn is_of_this_boot(text: &str) -> Result<bool> {
     Ok(value(text, "boot") == Some(&boot_text(boot_id()?)))
+}
+
+/// The format of the control plane in a directory, if it is a whole number of another version. Of a
+/// damaged one nothing is said here.
+fn other_format(control: &OwnedFd) -> Option<u64> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = File::from(openat(control, CONTROL_FILE, flags, Mode::empty()).ok()?);
+    let word = |offset| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, offset).ok().map(|()| u64::from_le_bytes(bytes))
+    };
+    let format = word(header::FORMAT)?;
+    (word(header::MAGIC)? == MAGIC && format != FORMAT).then_some(format)
 }
 
 fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
