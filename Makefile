@@ -147,6 +147,7 @@ php-session-tests: php ## Runs the tests of PHP's own session extension on it an
 	@sh scripts/php.sh session-tests
 
 packages: toolchain ## Builds Debian packages, a wheel, an npm package and a static command into dist/, as root on Debian 12
+	@sh scripts/deps.sh packages
 	@sh scripts/packages.sh build
 
 packages-check: ## Builds them again in another directory and compares the bytes

@@ -1,8 +1,11 @@
 #!/bin/sh
 # Chroots of Debian for packages; packages.sh and packages_test.sh source it. They set `chroots`.
 #
+# SESSILE_DEBIAN_MIRROR is where Debian comes from; apt's own settings, such as proxies, hold, too.
+#
 # Mounts and processes of a chroot end with the command that runs in it.
 
+mirror=${SESSILE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 
 fail() {
@@ -24,7 +27,7 @@ make_chroot() {
     apt-config dump | grep '^Acquire::' >"$chroots/apt.conf"
     made=${2%.tar}.new${2##"${2%.tar}"}
     rm -rf "$made"
-    echo "deb [signed-by=$keys] http://deb.debian.org/debian $suite main" |
+    echo "deb [signed-by=$keys] $mirror $suite main" |
         mmdebstrap --variant=minbase --aptopt="$chroots/apt.conf" --include="$3" \
             "$suite" "$made" - >"$2.log" 2>&1 || {
         tail -n 20 "$2.log" >&2

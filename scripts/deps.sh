@@ -2,6 +2,7 @@
 # Lists missing programs that the tests need, and installs them on Debian and Ubuntu.
 #
 #   sh scripts/deps.sh                       asks first on a terminal, but not in CI and in pipes
+#   sh scripts/deps.sh packages              the same for what `make packages` needs
 #   SESSILE_NO_INSTALL=1 sh scripts/deps.sh  only lists
 #
 # The tests start private servers. So a server that is installed here is never started as a service,
@@ -45,6 +46,22 @@ npm|npm|installs what drives it, and what the addon is tested with
 END
 }
 
+# What builds and tries packages, in the same form.
+needs_of_packages() {
+    cat <<'END'
+cc|gcc libc6-dev|links programs and compiles SQLite
+git|git|says which sources belong to the commit
+objdump|binutils|tells which libraries a package depends on
+mmdebstrap|mmdebstrap|makes the chroots of Debian 12 and 13
+/usr/share/keyrings/debian-archive-keyring.gpg|debian-archive-keyring|they are signed with it
+musl-gcc|musl-tools|compiles and links the static command
+python3|python3|builds the wheel
+/usr/lib/python3*/ensurepip|python3-venv|the tool that builds the wheel has an environment of its own
+node|nodejs|writes the description of the npm package
+npm|npm|packs the npm package
+END
+}
+
 # package:service
 services="redis-server:redis-server mariadb-server:mariadb postgresql:postgresql memcached:memcached
     php-fpm:php-fpm nginx-light:nginx"
@@ -52,9 +69,11 @@ services="redis-server:redis-server mariadb-server:mariadb postgresql:postgresql
 policy=/usr/sbin/policy-rc.d
 policy_mark="written by sessile's scripts/deps.sh and removed when it ends"
 
+# main LIST CONSEQUENCE
 main() {
     exec 3>&1
-    packages=$(missing)
+    consequence=$2
+    packages=$("$1" | missing)
     [ -n "$packages" ] || return 0
     # shellcheck disable=SC2086 # a list of words
     bring $packages
@@ -82,9 +101,9 @@ bring() {
     fi
 }
 
-# Prints the packages on standard output, and the list with reasons on descriptor 3.
+# Prints the packages of a list on standard output, and what they are for on descriptor 3.
 missing() {
-    needs | while IFS='|' read -r command package reason; do
+    while IFS='|' read -r command package reason; do
         if ! found "$command"; then
             echo "missing: $command ($reason)" >&3
             # Debian would enable it in this machine's Apache.
@@ -117,7 +136,7 @@ found() {
 }
 
 leave() {
-    echo "$1; tests that need what is missing are skipped and counted, in CI they fail"
+    echo "$1; $consequence"
     exit 0
 }
 
@@ -220,9 +239,10 @@ case ${1:-} in
         shift
         install_as_root "$@"
         ;;
-    '') main ;;
+    '') main needs "tests that need what is missing are skipped and counted, in CI they fail" ;;
+    packages) main needs_of_packages "packages cannot be built without them" ;;
     *)
-        echo "error: deps.sh takes no arguments; see its first lines" >&2
+        echo "error: deps.sh $1 is not known; see its first lines" >&2
         exit 2
         ;;
 esac

