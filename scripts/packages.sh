@@ -215,7 +215,8 @@ build_sources() {
         cd "$stage/source/sessile-$version"
         cargo cyclonedx --quiet --format json --target "$machine-unknown-linux-gnu"
         for crate in crates/cli crates/capi bindings/node bindings/python; do
-            cp "$crate"/*.cdx.json "$dist/sessile-$version-${crate##*/}.cdx.json"
+            sed "s#path+file://$PWD/#path+file:///usr/src/sessile/#g" "$crate"/*.cdx.json \
+                >"$dist/sessile-$version-${crate##*/}.cdx.json"
         done
     )
     rm -rf "$stage/source"
