@@ -100,6 +100,7 @@ life() {
     start_fpm
     expect '3 sessile' 'a session after the upgrade, in new workers'
     echo "ok: php$php-sessile: sessions live through an upgrade from 0.0.9 with another format"
+    restarted_by_dpkg
     use_command
     use_perl
     use_library
@@ -119,6 +120,17 @@ meet_another_version() {
     grep 'another version of Sessile uses this store' /tmp/told |
         grep -q 'processes ([0-9, ]*) have it open' ||
         fail "no word of the old workers: $(cat /tmp/told)"
+}
+
+# The trigger of the module's package, where nothing forbids services to be restarted.
+restarted_by_dpkg() {
+    before=$(cat "/run/php/php$php-fpm.pid")
+    mv /usr/sbin/policy-rc.d /tmp/
+    install --reinstall "./dist/php$php-sessile_"*.deb
+    mv /tmp/policy-rc.d /usr/sbin/
+    [ "$(cat "/run/php/php$php-fpm.pid")" != "$before" ] || fail "dpkg did not restart php-fpm"
+    expect '4 sessile' 'after a restart by dpkg'
+    echo "ok: php$php-sessile: dpkg restarts php-fpm"
 }
 
 use_command() {
