@@ -122,12 +122,12 @@ meet_another_version() {
         fail "no word of the old workers: $(cat /tmp/told)"
 }
 
-# The trigger of the module's package, where nothing forbids services to be restarted.
+# The trigger of the module's package, while the policy of the chroot allows services.
 restarted_by_dpkg() {
     before=$(cat "/run/php/php$php-fpm.pid")
-    mv /usr/sbin/policy-rc.d /tmp/
+    sed -i 's/^exit 101$/exit 0/' /usr/sbin/policy-rc.d
     install --reinstall "./dist/php$php-sessile_"*.deb
-    mv /tmp/policy-rc.d /usr/sbin/
+    sed -i 's/^exit 0$/exit 101/' /usr/sbin/policy-rc.d
     [ "$(cat "/run/php/php$php-fpm.pid")" != "$before" ] || fail "dpkg did not restart php-fpm"
     expect '4 sessile' 'after a restart by dpkg'
     echo "ok: php$php-sessile: dpkg restarts php-fpm"
