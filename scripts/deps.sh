@@ -56,7 +56,7 @@ mmdebstrap|mmdebstrap|makes the chroots of Debian 12 and 13
 /usr/share/keyrings/debian-archive-keyring.gpg|debian-archive-keyring|they are signed with it
 musl-gcc|musl-tools|compiles and links the static command
 python3|python3|builds the wheel
-/usr/lib/python3*/ensurepip|python3-venv|the tool that builds the wheel has an environment of its own
+/usr/lib/python3*/ensurepip|python3-venv|what builds the wheel has an environment of its own
 node|nodejs|writes the description of the npm package
 npm|npm|packs the npm package
 END

@@ -110,8 +110,8 @@ life() {
     remove
 }
 
-# An upgrade may bring another format of what lies in /dev/shm. The older version is the same program
-# here, so its number of the format is written over.
+# An upgrade may bring another format of what lies in /dev/shm. The older version is the same
+# program here, so its number of the format is written over.
 meet_another_version() {
     control=$(sed -n 's/^control //p' "$store/plane")/control
     printf '\001\0\0\0\0\0\0\0' | dd of="$control" bs=1 seek=8 conv=notrunc status=none
