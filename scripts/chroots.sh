@@ -1,10 +1,13 @@
 #!/bin/sh
-# Chroots of Debian for packages; packages.sh and packages_test.sh source it. They set `chroots`.
+# Chroots of Debian for packages; packages.sh and packages_test.sh source it.
 #
+# They stay in SESSILE_CHROOTS (default /var/tmp/sessile-packages), which all users must be able
+# to read.
 # SESSILE_DEBIAN_MIRROR is where Debian comes from; apt's own settings, such as proxies, hold, too.
 #
 # Mounts and processes of a chroot end with the command that runs in it.
 
+chroots=${SESSILE_CHROOTS:-/var/tmp/sessile-packages}
 mirror=${SESSILE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 
@@ -22,7 +25,7 @@ make_chroot() {
     esac
     [ -e "$keys" ] || fail "$keys is missing; the package debian-archive-keyring has it"
     echo "Debian $1 into $2; messages are in $2.log"
-    mkdir -p -m 755 "$chroots"
+    mkdir -p "$chroots"
     # The proxies of this machine.
     apt-config dump | grep '^Acquire::' >"$chroots/apt.conf"
     made=${2%.tar}.new${2##"${2%.tar}"}

@@ -138,14 +138,16 @@ use_command() {
         fail "sessile stat"
     sessile completion bash | cmp - /usr/share/bash-completion/completions/sessile ||
         fail "the completion is another one"
-    [ -f /usr/share/man/man1/sessile.1.gz ] && [ -f /usr/share/man/man1/sessile-gc.1.gz ] ||
-        fail "no manual"
+    for page in sessile sessile-gc; do
+        [ -f "/usr/share/man/man1/$page.1.gz" ] || fail "no manual of $page"
+    done
     # The units are of a timer and a service that exist.
     grep -q '^ExecStart=/usr/bin/sessile gc' /usr/lib/systemd/system/sessile-gc@.service
     grep -q '^OnCalendar=' /usr/lib/systemd/system/sessile-gc@.timer
     mkdir -p /etc/sessile
     echo "STORE=sessile:$store" >/etc/sessile/php.conf
     # As systemd would run it.
+    # shellcheck disable=SC1091,SC2153 # the file sets STORE
     (. /etc/sessile/php.conf && runuser -u www-data -- /usr/bin/sessile gc "$STORE") ||
         fail "the command of the timer"
     rm -r /etc/sessile

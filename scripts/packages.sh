@@ -16,7 +16,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
-chroots=${SESSILE_CHROOTS:-/var/tmp/sessile-packages}
 tools=${SESSILE_PACKAGE_TOOLS:-$top/target/packages-tools}
 target=$top/target/packages
 stage=$target/stage
@@ -129,7 +128,7 @@ debian_package() {
     PACKAGE_ARCH=$(dpkg --print-architecture) PACKAGE_VERSION=$2 PACKAGE_RELEASE=$3 python3 -c \
         'import os, sys; sys.stdout.write(os.path.expandvars(sys.stdin.read()))' \
         <"packaging/nfpm/$1.yaml" >"$stage/$1.yaml"
-    ! grep -n '\${' "$stage/$1.yaml" || fail "packaging/nfpm/$1.yaml has an unknown variable"
+    ! grep -nF "\${" "$stage/$1.yaml" || fail "packaging/nfpm/$1.yaml has an unknown variable"
     nfpm package --packager deb --config "$stage/$1.yaml" --target "$4/"
 }
 
@@ -241,7 +240,7 @@ check_crates() {
 build() {
     [ "$(id -u)" = 0 ] || fail "only root can make a chroot"
     rm -rf "$dist"
-    mkdir -p "$stage" "$dist" -m 755
+    mkdir -p "$stage" "$dist"
     bring_tools
     check_crates
     reproducible

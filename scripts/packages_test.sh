@@ -6,7 +6,7 @@
 # happens in a chroot is in package_steps.sh.
 set -eu
 cd "$(dirname "$0")/.."
-chroots=${SESSILE_CHROOTS:-/var/tmp/sessile-packages}
+umask 022
 # Where apt must find everything in the chroot itself: nothing but the packages is fetched.
 fpm_client=libfcgi-bin
 languages="perl,python3-venv,nodejs,npm,gcc,libc6-dev,pkgconf"
@@ -19,7 +19,7 @@ install_seconds_max=60
 command -v mmdebstrap >/dev/null || fail "mmdebstrap is missing: apt-get install mmdebstrap"
 
 started=$(date +%s)
-mkdir -p -m 755 "$chroots"
+mkdir -p "$chroots"
 work=$(mktemp -d "$chroots/test-XXXXXX")
 # Mounts are private to the commands in the chroots, and end with them.
 trap 'rm -rf --one-file-system "$work"' EXIT
