@@ -54,10 +54,14 @@ target/debug/sessile copy "files:$from?php=1" "files:$store" >"$work/copied"
 target/debug/sessile serve "files:$store" >"$work/address" &
 server=$!
 tries=0
-while [ ! -s "$work/address" ] && [ $tries -lt 100 ]; do
+while [ ! -s "$work/address" ] && [ $tries -lt 600 ]; do
     sleep 0.1
     tries=$((tries + 1))
 done
+if [ ! -s "$work/address" ]; then
+    echo "failed: sessile serve has told no address after 60 s" >&2
+    exit 1
+fi
 [ -z "$pictures" ] || mkdir -p "$pictures"
 PAGE=$(cat "$work/address") CHROMIUM=$(command -v chromium) PICTURES=$pictures \
     timeout 300 node --test "$place/serve.test.mjs"

@@ -87,9 +87,6 @@ impl Subject<'_> {
     }
 }
 
-/// The options that name the stores of a store that is made of others.
-const INNER: [&str; 4] = ["home", "large", "from", "to"];
-
 /// Examines a store, and the stores of which it is made.
 ///
 /// # Errors
@@ -102,10 +99,12 @@ pub fn examine(examination: &Examination) -> Result<Report> {
     let entry = entry_for(&url).map_err(invalid)?;
     let mut findings = Vec::new();
     if entry.decorates {
-        for inner in INNER.iter().filter_map(|name| url.text(name)) {
-            let inner = Examination { url: inner.to_owned(), ..examination.clone() };
+        for (_, inner) in url.inner_urls() {
+            // PHP has the outer URL.
+            let inner = Examination { url: inner, php: PhpSource::Nowhere, ..examination.clone() };
             findings.extend(examine(&inner)?.findings);
         }
+        php::check(&Subject { examination, url: &url, entry, facts: &[] }, &mut findings);
     } else {
         host::check(examination, &mut findings);
         let facts = match ask(&examination.url) {

@@ -165,9 +165,14 @@ impl SharedCounters for CounterFiles {
 /// The users whose counters may be there.
 fn users(parent: &Path) -> Vec<u32> {
     let names = fs::read_dir(parent).into_iter().flatten().take(NAMES_MAX).flatten();
-    let uid_of = |name: String| name.strip_prefix(PREFIX)?.parse().ok();
+    // The name that the user itself would choose: 033 is not another user 33.
+    let uid_of = |name: String| {
+        let number = name.strip_prefix(PREFIX)?;
+        number.parse::<u32>().ok().filter(|uid| uid.to_string() == number)
+    };
     names
         .filter_map(|entry| uid_of(entry.file_name().into_string().ok()?))
+        .filter(|uid| open_directory(parent, *uid).is_some())
         .take(USERS_MAX)
         .collect()
 }
@@ -220,6 +225,9 @@ mod tests {
         one_request(dir.path(), 0, 0);
         one_request(dir.path(), ORDINARY, ORDINARY);
         one_request(dir.path(), ORDINARY + 1, ORDINARY);
+        for other in ["0", "+"] {
+            fs::create_dir(dir.path().join(format!("{PREFIX}{other}{ORDINARY}"))).unwrap();
+        }
         assert_eq!(requests(dir.path(), 0), Some(2));
         assert_eq!(requests(dir.path(), ORDINARY), Some(1));
         assert_eq!(requests(dir.path(), ORDINARY + 1), None);

@@ -97,7 +97,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let failover = options.hosts.failover();
     let may_pass = |failure: &PostgresFailure| {
         let passes = failure.is_transient() || failover.is_some() && failure.is_demotion();
-        passes && breaker::outage().is_none()
+        passes && breaker::outage().is_none_or(|outage| outage <= failover.unwrap_or_default())
     };
     let first = retry(deadline, failover.unwrap_or(RETRY_FOR), may_pass, connect)?;
     refuse_pooled_transactions(&options, &first, end)?;

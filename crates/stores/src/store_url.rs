@@ -13,6 +13,8 @@ use percent_encoding::percent_decode_str;
 use sessile_core::{Error, ErrorKind, Result};
 use url::Url;
 
+use crate::several::decoded;
+
 /// A parsed store URL.
 #[derive(Clone)]
 pub struct StoreUrl {
@@ -38,10 +40,8 @@ const SCHEMES_OF_HOSTS: &[&str] = &[
 ];
 
 /// The options that choose a store, or the login that sees it.
-const IDENTIFYING_OPTIONS: &[&str] = &[
-    "bins", "bins_in", "database", "db", "from", "home", "large", "prefix", "schema", "table",
-    "to", "user",
-];
+const IDENTIFYING_OPTIONS: &[&str] =
+    &["bins", "database", "db", "prefix", "schema", "table", "user"];
 /// Those whose values are URLs, which may have passwords.
 const INNER_OPTIONS: &[&str] = &["bins_in", "from", "home", "large", "to"];
 
@@ -90,15 +90,20 @@ impl StoreUrl {
         }
         for name in IDENTIFYING_OPTIONS {
             let Some(value) = self.text(name) else { continue };
-            let inner = INNER_OPTIONS.contains(name).then(|| StoreUrl::parse(value));
-            let value = match inner {
-                Some(Ok(inner)) => inner.identity(),
-                Some(Err(_)) => continue,
-                None => value.to_owned(),
-            };
             text.push_str(&format!("\n{name}={}:{value}", value.len()));
         }
+        for (name, inner) in self.inner_urls() {
+            // A malformed one may have a password anywhere; opening it fails.
+            let inner = StoreUrl::parse(&inner);
+            let identity = inner.map_or("malformed".to_owned(), |inner| inner.identity());
+            text.push_str(&format!("\n{name}={}:{identity}", identity.len()));
+        }
         text
+    }
+
+    /// The URLs of the stores of which this one is made, and the options that have them.
+    pub fn inner_urls(&self) -> impl Iterator<Item = (&'static str, String)> {
+        INNER_OPTIONS.iter().filter_map(|name| Some((*name, decoded(self.text(name)?))))
     }
 
     /// A text for display that is meant to be a URL: without secrets, otherwise as it was written.
@@ -379,6 +384,17 @@ mod tests {
         }
         let kept = ["files:/srv/shop@2/sessions", "sqlite:/srv/12:30/x.db", "redis://db:6380/2"];
         kept.iter().for_each(|url| assert_eq!(StoreUrl::parse(url).unwrap().redacted(), **url));
+    }
+
+    /// A plus sign in an option is read as a space; two such stores had one identity.
+    #[test]
+    fn the_identity_has_the_stores_of_which_a_store_is_made() {
+        let identity = |text: &str| StoreUrl::parse(text).unwrap().identity();
+        let one = identity("migrate:?from=redis+unix:/a&to=files:/f");
+        assert_ne!(one, identity("migrate:?from=redis+unix:/b&to=files:/f"));
+        assert_eq!(one, identity("migrate:?from=redis%2Bunix:/a&to=files:/f"));
+        let secret = identity("migrate:?from=redis://:s3cret@a/&to=redis://:s3cret@b:x/");
+        assert!(!secret.contains("s3cret"), "{secret}");
     }
 
     #[test]

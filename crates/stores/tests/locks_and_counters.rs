@@ -102,7 +102,7 @@ fn events_of_one_opener_are_seen_by_another_and_stay() {
         let held = worker.begin(&key, Duration::ZERO).unwrap();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| worker.begin(&key, Duration::from_secs(20)).map(drop));
-            std::thread::sleep(Duration::from_millis(60));
+            std::thread::sleep(Duration::from_millis(1_000));
             held.lease.release().unwrap();
             waiter.join().unwrap().unwrap();
         });

@@ -41,7 +41,7 @@ pub fn frame(sample: &Sample, before: Option<&Sample>) -> String {
         Some(locks) => {
             let _ = writeln!(text, "\nlocks held: {}", how_many(locks));
             for lock in locks.iter().take(LOCKS_SHOWN_MAX) {
-                let _ = writeln!(text, "  {}", lock_line(lock, sample.at));
+                let _ = writeln!(text, "  {}", lock_line(lock, sample.locks_at));
             }
         }
     }
@@ -97,11 +97,12 @@ mod tests {
             at: ms(3_000),
             counts: counts(5_100),
             locks: Some(vec![HeldLock { key, holder, has_waiters: Some(true) }]),
+            locks_at: ms(2_500),
             ..Sample::default()
         };
         let text = frame(&sample, Some(&before));
         assert!(text.contains("2.5k") && text.contains("pid 42"), "{text}");
-        assert!(text.contains("for 2.5 s") && text.contains("others wait"), "{text}");
+        assert!(text.contains("for 2.0 s") && text.contains("others wait"), "{text}");
         assert!(!text.contains("secret") && !text.contains('\x1b'), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS));
     }

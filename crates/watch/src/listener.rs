@@ -152,7 +152,7 @@ impl Page<'_> {
             Err(error) => (None, Some(format!("{error:#}"))),
         };
         let (label, at) = (self.sessions.label().to_owned(), Clock::system().now());
-        Sample { label, at, locks, error, ..Sample::default() }
+        Sample { label, at, locks, locks_at: at, error, ..Sample::default() }
     }
 
     fn shown(&self, title: &str, shown: Shown<String>) -> Answer {

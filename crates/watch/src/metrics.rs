@@ -58,7 +58,7 @@ pub fn metrics(sample: &Sample) -> String {
         let longest = locks
             .iter()
             .filter_map(|lock| lock.holder.since)
-            .map(|since| sample.at.since(since).as_secs_f64())
+            .map(|since| sample.locks_at.since(since).as_secs_f64())
             .fold(0.0, f64::max);
         let help = "Locks held now, 1000 at most.";
         text.metric("sessile_locks_held", "gauge", help, locks.len() as f64);
@@ -92,7 +92,20 @@ fn escaped(label: &str) -> String {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use sessile_core::{Detail, SharedCounts, Stat};
+    use sessile_core::{Detail, HeldLock, Holder, SharedCounts, Stat, Timestamp};
+
+    /// A lock that had been held for a moment was told as held for as long as the list rested.
+    #[test]
+    fn the_age_of_a_lock_is_that_of_the_moment_when_it_was_seen() {
+        let ms = Timestamp::from_ms;
+        let holder = Holder { since: Some(ms(1_000)), ..Holder::default() };
+        let held = HeldLock { key: None, holder, has_waiters: None };
+        let (locks, locks_at) = (Some(vec![held]), ms(1_500));
+        let sample = Sample { at: ms(500_000), locks, locks_at, ..Sample::default() };
+        let text = metrics(&sample);
+        let line = text.lines().find(|line| line.starts_with("sessile_lock_held_seconds_max{"));
+        assert!(line.is_some_and(|line| line.ends_with(" 0.5")), "{text}");
+    }
 
     #[test]
     fn every_line_is_of_the_format_and_a_hostile_label_ends_no_line() {

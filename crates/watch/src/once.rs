@@ -4,10 +4,12 @@
 //! than [`HOLD_MAX`]. The thread is not waited for at the end of the server: it changes nothing.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a reader waits for the result before the page says that the run is under way.
 const HOLD_MAX: Duration = Duration::from_secs(2);
+/// A reader whose page asks again comes within this time; one that comes later gets a run of its own.
+const OWED_FOR: Duration = Duration::from_secs(30);
 
 /// The last result of a question.
 pub struct Once<T> {
@@ -22,12 +24,14 @@ struct Shared<T> {
 struct State<T> {
     runs: bool,
     last: Option<T>,
+    /// When the last run ended, if it ended between two questions: nobody was shown its result.
+    owed_since: Option<Instant>,
 }
 
-/// What a reader is shown.
+/// What a reader is shown. A result that ended after the readers had gone is shown to the next one.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Shown<T> {
-    /// The result of a run that has ended since the question.
+    /// The result of a run that nobody was shown before.
     Fresh(T),
     /// The run is under way; the result of the one before, if there was one.
     Running(Option<T>),
@@ -35,7 +39,7 @@ pub enum Shown<T> {
 
 impl<T: Clone + Send + 'static> Once<T> {
     pub fn new() -> Once<T> {
-        let state = Mutex::new(State { runs: false, last: None });
+        let state = Mutex::new(State { runs: false, last: None, owed_since: None });
         Once { shared: Arc::new(Shared { state, ended: Condvar::new() }) }
     }
 
@@ -43,20 +47,25 @@ impl<T: Clone + Send + 'static> Once<T> {
     pub fn ask(&self, run: impl FnOnce() -> T + Send + 'static) -> Shown<T> {
         let Shared { state, ended } = &*self.shared;
         let mut now = state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !now.runs {
+        let is_owed = now.owed_since.is_some_and(|ended| ended.elapsed() < OWED_FOR);
+        if !now.runs && !is_owed {
             let shared = Arc::clone(&self.shared);
             let spawned = std::thread::Builder::new().spawn(move || {
                 let ends = Ends(&shared);
                 let result = run();
-                ends.0.state.lock().unwrap_or_else(PoisonError::into_inner).last = Some(result);
+                let mut state = ends.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+                (state.last, state.owed_since) = (Some(result), Some(Instant::now()));
             });
             // Without a thread, the next reader tries again.
             now.runs = spawned.is_ok();
         }
         let waited = ended.wait_timeout_while(now, HOLD_MAX, |now| now.runs);
-        let (now, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut now, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match (now.runs, now.last.clone()) {
-            (false, Some(last)) => Shown::Fresh(last),
+            (false, Some(last)) => {
+                now.owed_since = None;
+                Shown::Fresh(last)
+            }
             (_, last) => Shown::Running(last),
         }
     }
@@ -89,9 +98,12 @@ mod tests {
         });
         assert_eq!(first, Shown::Running(None));
         ends.send(()).unwrap();
-        // Either the first has ended by now, and this is a run of its own, or it is the first's.
-        let second = once.ask(|| 1);
-        assert_eq!(second, Shown::Fresh(1));
+        let start = Instant::now();
+        while once.shared.state.lock().unwrap().runs {
+            assert!(start.elapsed() < Duration::from_secs(60));
+            std::thread::yield_now();
+        }
+        assert_eq!(once.ask(|| 9), Shown::Fresh(1), "the first's, which nobody was shown");
         let (ends, end) = channel::<()>();
         assert_eq!(once.ask(move || end.recv().map_or(0, |()| 2)), Shown::Running(Some(1)));
         assert_eq!(once.ask(|| 3), Shown::Running(Some(1)), "no second run");

@@ -130,7 +130,7 @@ pub fn locks(sample: &Sample) -> String {
     let rows = locks.iter().take(LOCKS_SHOWN_MAX).map(|lock| {
         let holder = &lock.holder;
         let pid = holder.pid.map_or("unknown".to_owned(), |pid| pid.to_string());
-        let held = holder.since.map(|since| seconds(sample.at.since(since).as_secs_f64()));
+        let held = holder.since.map(|since| seconds(sample.locks_at.since(since).as_secs_f64()));
         [
             session_digest(lock.key.as_ref()),
             pid,

@@ -32,8 +32,10 @@ pub struct Sample {
     pub counts: Option<SharedCounts>,
     /// Sizes and ages, perhaps of an earlier sample.
     pub stat: Option<Stat>,
-    /// The locks that are held, the longest held first.
+    /// The locks that were held at `locks_at`, the longest held first.
     pub locks: Option<Vec<HeldLock>>,
+    /// The moment of the locks, perhaps of an earlier sample: an age is the one of then.
+    pub locks_at: Timestamp,
     /// Facts that only this kind of store has.
     pub details: Details,
     /// The error of the store.
@@ -45,7 +47,7 @@ pub struct Sampler {
     sessions: Sessions,
     clock: Clock,
     stat: Costly<Stat>,
-    locks: Costly<Vec<HeldLock>>,
+    locks: Costly<(Timestamp, Vec<HeldLock>)>,
     details: Costly<Details>,
 }
 
@@ -95,12 +97,14 @@ impl Sampler {
     /// Takes a sample.
     pub fn sample(&mut self) -> Sample {
         let Sampler { sessions, clock, stat, locks, details } = self;
+        let held = locks.get(|| Ok((clock.now(), locks_of(sessions)?)));
         let sample = Sample {
             label: sessions.label().to_owned(),
             at: clock.now(),
             counts: sessions.shared_counts(),
             stat: stat.get(|| sessions.stat()),
-            locks: locks.get(|| locks_of(sessions)),
+            locks_at: held.as_ref().map_or(Timestamp::default(), |(at, _)| *at),
+            locks: held.map(|(_, locks)| locks),
             details: details.get(|| sessions.details()).unwrap_or_default(),
             error: None,
         };

@@ -79,3 +79,17 @@ fn a_store_made_of_others_is_examined_through_them() {
     let keep = Some(Durability::Commit);
     assert_eq!(codes(&Examination { keep, ..Examination::new(url) }), ["weaker-tier"]);
 }
+
+/// PHP has the outer URL; it was compared with those of the stores of which the store is made.
+#[test]
+fn a_php_on_a_store_made_of_others_looks_at_that_store() {
+    let dir = directory();
+    let at = dir.path().display();
+    let url = format!("route:?home=files:{at}/home&large=files:{at}/large");
+    drop(filled(&url));
+    let path = format!("\"{url}\"");
+    let planted = [("session.save_handler", "sessile"), ("session.save_path", path.as_str())];
+    let Some(php) = sound_php(dir.path(), &planted) else { return };
+    let found = codes(&Examination { php, ..Examination::new(url) });
+    assert_eq!(found, ["php-without-extension"], "this PHP has no settings but those");
+}

@@ -3,7 +3,7 @@
 //! Invariant: connections lead to the server that took changes last, for as long as it does; then
 //! to the first after it, in the order of the URL, that does.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::breaker;
@@ -12,11 +12,15 @@ use super::pool::{AttemptFailure, FAILOVER_MAX};
 pub struct Hosts<T> {
     all: Vec<T>,
     last: AtomicUsize,
+    made: Instant,
+    /// Since when no server takes changes, in milliseconds since `made`, plus one; 0: one does.
+    none_since: AtomicU64,
 }
 
 impl<T> Hosts<T> {
     pub fn new(all: Vec<T>) -> Hosts<T> {
-        Hosts { all, last: AtomicUsize::new(0) }
+        let (last, none_since) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Hosts { all, last, made: Instant::now(), none_since }
     }
 
     /// For how long another server may take over, if there is another.
@@ -25,6 +29,7 @@ impl<T> Hosts<T> {
     }
 
     /// Tries one after the other; `open` fails with a demotion on a server that takes no changes.
+    /// The outage of which the breaker then knows is the time without one that does.
     ///
     /// # Errors
     ///
@@ -38,7 +43,7 @@ impl<T> Hosts<T> {
         // Relaxed: a hint, which each connection checks.
         let first = self.last.load(Ordering::Relaxed);
         let turns = self.all.iter().enumerate().cycle().skip(first).take(self.all.len());
-        let (mut outages, mut failure) = (Vec::new(), None::<F>);
+        let mut failure = None::<F>;
         for ((number, host), left) in turns.zip((1..=self.all.len() as u32).rev()) {
             // A silent server leaves time for the others.
             let now = Instant::now();
@@ -46,18 +51,26 @@ impl<T> Hosts<T> {
             match open(host, end) {
                 Ok(connection) => {
                     self.last.store(number, Ordering::Relaxed);
+                    self.none_since.store(0, Ordering::Relaxed);
                     return Ok(connection);
                 }
-                Err(next) => {
-                    outages.push(breaker::outage());
-                    if failure.as_ref().is_none_or(F::is_demotion) {
-                        failure = Some(next);
-                    }
-                }
+                Err(next) if failure.as_ref().is_none_or(F::is_demotion) => failure = Some(next),
+                Err(_) => {}
             }
         }
-        breaker::set_outage_of_all(outages);
+        if self.all.len() > 1 {
+            breaker::set_outage_of_all(vec![Some(self.time_without())]);
+        }
         Err(failure)
+    }
+
+    /// For how long no server has taken changes, by the failures that this process has seen.
+    fn time_without(&self) -> Duration {
+        let now = u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX);
+        // Relaxed: a figure of its own.
+        let first =
+            self.none_since.compare_exchange(0, now + 1, Ordering::Relaxed, Ordering::Relaxed);
+        Duration::from_millis(now.saturating_sub(first.err().map_or(now, |since| since - 1)))
     }
 }
 
@@ -105,6 +118,22 @@ mod tests {
         assert_eq!(connect(Some('b')), (Ok('b'), "b".to_owned()));
         assert_eq!(connect(Some('a')), (Ok('a'), "bca".to_owned()));
         assert_eq!(connect(None), (Err(Some(Failure::Standby)), "abc".to_owned()));
+    }
+
+    /// While a standby lived, each request waited for its whole deadline.
+    #[test]
+    fn the_time_without_a_primary_is_an_outage_until_there_is_one() {
+        let hosts = Hosts::new(vec!['a', 'b']);
+        let none = || hosts.connect(deadline(), |_, _| Err::<(), _>(Failure::Standby));
+        let outage = || {
+            assert!(none().is_err());
+            breaker::outage().unwrap()
+        };
+        assert!(outage() < Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(outage() >= Duration::from_millis(30));
+        hosts.connect(deadline(), |_, _| Ok::<_, Failure>(())).unwrap();
+        assert!(outage() < Duration::from_millis(20));
     }
 
     #[test]

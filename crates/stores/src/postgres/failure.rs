@@ -80,7 +80,7 @@ impl PostgresFailure {
     }
 
     pub fn standby() -> PostgresFailure {
-        let message = "pg_is_in_recovery() is true".to_owned();
+        let message = "it is in recovery, or its transactions are read-only".to_owned();
         PostgresFailure::Server { code: code::READ_ONLY.to_owned(), message }
     }
 

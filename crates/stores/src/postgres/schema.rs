@@ -66,7 +66,11 @@ pub(super) fn connect(
 ) -> Attempt<(Connection, Option<String>)> {
     let open = |host: &Host, end| {
         let mut connection = Connection::connect(options, host, end)?;
-        let schema = greet(&mut connection)?;
+        let (schema, only_reads) = greet(&mut connection)?;
+        // An old primary is fenced so. A role that only looks has no other server.
+        if only_reads && options.hosts.failover().is_some() {
+            return Err(PostgresFailure::standby());
+        }
         connection.set_deadline(deadline);
         Ok((connection, schema))
     };
@@ -74,14 +78,15 @@ pub(super) fn connect(
 }
 
 /// Run first on each connection: the settings on which the statements rely, and a look at the
-/// session. Returns the first schema of the search path. One round trip.
+/// session. Returns the first schema of the search path, and whether changes are refused. One round
+/// trip.
 ///
 /// Tables of sessions grow from nothing, and a plan for an empty table would scan it for ever: all
 /// statements go by an index, so nothing else is offered. (The server takes any other read for so
 /// dear that it would compile it: 200 ms on each connection.) A backend whose client has died while
 /// it waits for a lock notices within a second (from version 14 on), one whose client's host has
 /// died within a minute.
-fn greet(connection: &mut Connection) -> Attempt<Option<String>> {
+fn greet(connection: &mut Connection) -> Attempt<(Option<String>, bool)> {
     let mut text = String::from(
         "SET default_transaction_isolation = 'read committed'; SET enable_seqscan = off;
         SET enable_bitmapscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan;
@@ -91,7 +96,11 @@ fn greet(connection: &mut Connection) -> Attempt<Option<String>> {
     if connection.version() >= 140_000 {
         text.push_str("SET client_connection_check_interval = 1000;");
     }
-    text.push_str("SELECT pg_backend_pid(), pg_is_in_recovery(), current_schema()");
+    text.push_str(
+        "SELECT pg_backend_pid(), CASE WHEN pg_is_in_recovery() THEN 't'
+            WHEN current_setting('transaction_read_only') = 'on' THEN 'r' ELSE 'f' END,
+        current_schema()",
+    );
     let rows = connection.run_text(&text)?;
     let Some([Some(pid), Some(standby), schema]) = rows.first().map(Vec::as_slice) else {
         return Err(unexpected());
@@ -100,7 +109,7 @@ fn greet(connection: &mut Connection) -> Attempt<Option<String>> {
     if standby == "t" {
         return Err(PostgresFailure::standby());
     }
-    Ok(schema.clone())
+    Ok((schema.clone(), standby == "r"))
 }
 
 /// The payload comes last. `lock` is the advisory lock of the id: sweeps compare it with

@@ -188,7 +188,7 @@ impl Cluster {
         servers.rotate_left(turn);
         servers.extend(self.seeds.iter().cloned());
         servers.sort_by_key(|server| Some(server) == last);
-        let mut failure = None;
+        let (mut failure, mut outages) = (None, Vec::new());
         for (asked, address) in servers.iter().enumerate() {
             let others = u32::try_from(servers.len() - asked).unwrap_or(u32::MAX);
             let time = Deadline::new(Duration::ZERO, deadline.left() / others.min(4));
@@ -201,9 +201,13 @@ impl Cluster {
                     });
                     return Ok(map);
                 }
-                Err(error) => failure = Some(error),
+                Err(error) => {
+                    outages.push(breaker::outage());
+                    failure = Some(error);
+                }
             }
         }
+        breaker::set_outage_of_all(outages);
         Err(failure.unwrap_or_else(not_served))
     }
 
@@ -228,7 +232,7 @@ fn may_pass(failure: &RedisError) -> bool {
     passes && !is_out_for_long()
 }
 
-/// Whether the server of the last connect has been away for longer than a failover takes.
+/// Whether the server of the last connect, or all of which the map was asked, have been away for longer than a failover takes.
 fn is_out_for_long() -> bool {
     breaker::outage().is_some_and(|outage| outage > FAILOVER_MAX)
 }
@@ -257,9 +261,15 @@ mod tests {
     use super::*;
     use crate::store_url::StoreUrl;
 
-    /// Answers requests for the map: it has all slots itself.
+    /// Answers requests for the map, on one connection after the other: it has all slots itself.
     fn serve(listener: &TcpListener) -> std::io::Result<()> {
         let port = listener.local_addr()?.port();
+        while !serve_one(listener, port)? {}
+        Ok(())
+    }
+
+    /// Whether the map was sent.
+    fn serve_one(listener: &TcpListener, port: u16) -> std::io::Result<bool> {
         let (mut client, _) = listener.accept()?;
         for line in BufReader::new(client.try_clone()?).lines() {
             match line?.as_str() {
@@ -267,12 +277,12 @@ mod tests {
                 "SLOTS" => {
                     let map = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:";
                     client.write_all(format!("{map}{port}\r\n").as_bytes())?;
-                    return Ok(());
+                    return Ok(true);
                 }
                 _ => {}
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// A process that knew no map, as a forked child, failed at once.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessile_core::{Durability, ErrorKind, Sessions};
 use sessile_fixtures::{Proxy, ServerOptions};
@@ -39,6 +39,10 @@ impl Pair {
         Some(Pair { primary, standby, proxy })
     }
 
+    fn promote(&self) {
+        assert_eq!(self.standby.sql("SELECT pg_promote()"), ["t"], "not within a minute");
+    }
+
     /// The standby comes first, so that the order of the URL does not help.
     fn url(&self) -> String {
         let [standby, primary] = [&self.standby, &self.primary]
@@ -65,11 +69,16 @@ fn work(url: &str, progress: &AtomicUsize) -> Counted {
     let store = open(url);
     let (mut done, mut doubt, mut fences) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut count = 0;
+    let start = Instant::now();
     while count < INCREMENTS {
         let session = fastrand::usize(..SESSIONS);
-        let Ok(begun) = store.begin(&key(&format!("s{session}")), WAIT) else {
-            std::thread::sleep(Duration::from_millis(10));
-            continue;
+        let begun = match store.begin(&key(&format!("s{session}")), WAIT) {
+            Ok(begun) => begun,
+            Err(error) => {
+                assert!(start.elapsed() < WAIT * 3, "{error:#}");
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            }
         };
         fences.push((session, begun.lease.fence()));
         let number = number_of(begun.record.map(|record| record.payload));
@@ -97,7 +106,8 @@ fn no_acknowledged_commit_is_lost_when_a_standby_is_promoted_under_load() {
         let workers: Vec<_> = (0..WORKERS).map(|_| work()).collect();
         until("a third is done", || progress.load(SeqCst) > WORKERS * INCREMENTS / 3);
         pair.primary.server.kill();
-        pair.standby.sql("SELECT pg_promote()");
+        assert!(progress.load(SeqCst) < WORKERS * INCREMENTS, "nothing was left to do");
+        pair.promote();
         workers.into_iter().map(|worker| worker.join().unwrap()).collect()
     });
     let (store, mut drawn) = (open(&url), BTreeSet::new());
@@ -121,7 +131,7 @@ fn a_lease_of_a_primary_that_was_replaced_does_not_overwrite() {
     store.create(&key("a"), b"before", ttl()).unwrap();
     let held = store.begin(&key("a"), WAIT).unwrap();
     pair.primary.server.kill();
-    pair.standby.sql("SELECT pg_promote()");
+    pair.promote();
     let next = store.begin(&key("a"), WAIT).unwrap();
     assert!(next.lease.fence() > held.lease.fence());
     next.lease.commit(b"after", ttl()).unwrap();
@@ -130,6 +140,24 @@ fn a_lease_of_a_primary_that_was_replaced_does_not_overwrite() {
     assert!(matches!(late.kind(), ErrorKind::Stale | ErrorKind::Unreachable), "{late:#}");
     assert!(format!("{late:#}").contains("another holder"), "{late:#}");
     assert_eq!(payload_of(&store, "a").unwrap(), b"after");
+}
+
+/// It is no standby, and was taken for the primary for ever.
+#[test]
+fn an_old_primary_that_only_reads_is_passed_over() {
+    let Some(pair) = Pair::start() else { return };
+    let store = open(&pair.url());
+    store.create(&key("a"), b"before", ttl()).unwrap();
+    pair.promote();
+    pair.primary.sql("ALTER SYSTEM SET synchronous_standby_names = ''");
+    pair.primary.sql("ALTER SYSTEM SET default_transaction_read_only = on");
+    pair.primary.sql("SELECT pg_reload_conf()");
+    until("the old primary only reads", || {
+        pair.primary.sql("SHOW default_transaction_read_only") == ["on"]
+    });
+    let begun = store.begin(&key("a"), WAIT).unwrap();
+    begun.lease.commit(b"after", ttl()).unwrap();
+    assert_eq!(payload_of(&open(&pair.standby.url()), "a").unwrap(), b"after");
 }
 
 #[test]
