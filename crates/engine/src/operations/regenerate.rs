@@ -25,7 +25,7 @@ impl RecordWriter {
         let (entry, mine, from) = self.lock_vacant(plane, digest)?;
         entry.fence().raise(held.fence);
         let moved = if held.old.is_some() {
-            self.copy_to(plane, held, old, entry, from, (digest, grace))
+            self.copy_to(plane, held, old, (entry, mine, from), (digest, grace))
         } else {
             Ok((from, None))
         };
@@ -48,8 +48,7 @@ impl RecordWriter {
         plane: &Plane,
         held: &HeldEntry,
         old: TableEntry<'_>,
-        entry: TableEntry<'_>,
-        from: EntryState,
+        (entry, mine, from): (TableEntry<'_>, LockWord, EntryState),
         (digest, grace): (KeyDigest, Duration),
     ) -> Result<(EntryState, Option<Head>)> {
         let now = plane.now();
@@ -73,8 +72,14 @@ impl RecordWriter {
         }
         let payload = &snapshot.payload;
         let copy = Publication { entry, from, kind: EntryKind::Live, header, payload };
+        if head.owner.is_some() {
+            entry.doubt_owner(plane, mine);
+        }
         if !self.publish(plane, &copy)? {
             return Err(ErrorKind::Destroyed.into());
+        }
+        if head.owner.is_some() {
+            entry.settle_owner(plane, mine, head.owner);
         }
         let state = entry.state();
         let alias = Head { created: now, written: now, expires: forgotten, ends: None, ..head };
