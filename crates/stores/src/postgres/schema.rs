@@ -156,14 +156,16 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
             .advice("add schema=public, or set search_path for the user")
     })?;
     let mut names = TableNames::new(&schema, &options.table);
-    let exists = |name: &str| format!("to_regclass('{}') IS NOT NULL", name.replace('\'', "''"));
-    let exist = format!("SELECT {}, {}", exists(&names.table), exists(&names.about));
-    let found = connection.run_text(&exist)?;
-    let found: Vec<bool> =
-        found.iter().flatten().map(|cell| cell.as_deref() == Some("t")).collect();
-    match found.as_slice() {
-        [_, true] => names.has_owners = add_owners(&mut connection, &names)?,
-        [true, false] => return Err(foreign_table().into()),
+    let found = connection.run_text(&look(&names))?;
+    let is = |at: usize, text: &str| {
+        found.first().and_then(|row| row.get(at)?.as_deref()).is_some_and(|found| found == text)
+    };
+    match (is(0, "t"), is(1, "t")) {
+        (_, true) => {
+            let lacks = Lacks { column: is(2, "0"), index: is(3, "0"), is_small: is(4, "t") };
+            names.has_owners = add_owners(&mut connection, &names, &lacks)?;
+        }
+        (true, false) => return Err(foreign_table().into()),
         _ => match connection.run_text(&creation(&names)) {
             Err(failure) if failure.is(code::UNDEFINED_COLUMN) => {
                 return Err(foreign_table().into());
@@ -176,22 +178,35 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
     Ok(connection)
 }
 
+/// What a table from before owners lacks.
+struct Lacks {
+    column: bool,
+    index: bool,
+    is_small: bool,
+}
+
+/// Whether the tables are there, how often the column of owners and its index are, and whether the
+/// index may be made while the site runs.
+fn look(names: &TableNames) -> String {
+    let class = |name: &str| format!("to_regclass('{}')", name.replace('\'', "''"));
+    let (table, about) = (class(&names.table), class(&names.about));
+    format!(
+        "SELECT {table} IS NOT NULL, {about} IS NOT NULL,
+            (SELECT count(*) FROM pg_attribute
+                WHERE attrelid = {table} AND attname = 'owner' AND NOT attisdropped),
+            (SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+                AND a.attnum = i.indkey[0] AND a.attname = 'owner' WHERE i.indrelid = {table}),
+            pg_relation_size({table}) <= {INDEXED_BYTES_MAX}"
+    )
+}
+
 /// Returns whether the table has owners. One from before them gets the column, if this role may add
 /// it, and then the index. Each is a transaction of its own: for the column the server stops
 /// everybody else for an instant, for the index it reads the table once while nobody writes, so a
 /// large table is left to its administrator (`crates/stores/design/postgres.md`, *Owners*). Until
 /// it has the index, the sessions of an owner are found by a look at all.
-fn add_owners(connection: &mut Connection, names: &TableNames) -> Attempt<bool> {
+fn add_owners(connection: &mut Connection, names: &TableNames, lacks: &Lacks) -> Attempt<bool> {
     let TableNames { table, owner_index, .. } = names;
-    let quoted = table.replace('\'', "''");
-    let look = format!(
-        "SELECT (SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('{quoted}')
-                AND attname = 'owner' AND NOT attisdropped),
-            (SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
-                AND a.attnum = i.indkey[0] AND a.attname = 'owner'
-                WHERE i.indrelid = to_regclass('{quoted}')),
-            pg_relation_size(to_regclass('{quoted}')) <= {INDEXED_BYTES_MAX}"
-    );
     let alone = "SELECT set_config('synchronous_commit', 'on', true),
             set_config('lock_timeout', '1s', true);";
     let column =
@@ -200,14 +215,10 @@ fn add_owners(connection: &mut Connection, names: &TableNames) -> Attempt<bool> 
         "{alone} CREATE INDEX IF NOT EXISTS {owner_index} ON {table} (owner, number)
             WHERE owner IS NOT NULL"
     );
-    let rows = connection.run_text(&look)?;
-    let is =
-        |at: usize, text: &str| rows.first().and_then(|row| row.get(at)?.as_deref()) == Some(text);
-    let (has_column, has_index, is_small) = (is(0, "1"), !is(1, "0"), is(2, "t"));
-    if !has_column && !is_done(connection, &column)? {
+    if lacks.column && !is_done(connection, &column)? {
         return Ok(false);
     }
-    if !has_index && is_small {
+    if lacks.index && lacks.is_small {
         is_done(connection, &index)?;
     }
     Ok(true)
