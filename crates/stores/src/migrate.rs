@@ -23,7 +23,7 @@ use sessile_core::{
 use crate::locks::process_local::ProcessLocal;
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::several::{self, SweepPosition, open_inner};
-use crate::store_url::{StoreUrl, invalid};
+use crate::store_url::{StoreUrl, inner_url, invalid};
 
 const LOCK_TTL: &str = "lock_ttl_ms";
 
@@ -76,7 +76,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
 
 fn exists(url: &StoreUrl) -> Result<bool> {
     let mut urls = inner_urls(url)?.into_iter();
-    urls.try_for_each(|url| registry::check_exists(&several::decoded(url))).map(|()| true)
+    urls.try_for_each(|url| registry::check_exists(&inner_url(url))).map(|()| true)
 }
 
 struct Migrate {

@@ -13,8 +13,6 @@ use percent_encoding::percent_decode_str;
 use sessile_core::{Error, ErrorKind, Result};
 use url::Url;
 
-use crate::several::decoded;
-
 /// A parsed store URL.
 #[derive(Clone)]
 pub struct StoreUrl {
@@ -103,7 +101,7 @@ impl StoreUrl {
 
     /// The URLs of the stores of which this one is made, and the options that have them.
     pub fn inner_urls(&self) -> impl Iterator<Item = (&'static str, String)> {
-        INNER_OPTIONS.iter().filter_map(|name| Some((*name, decoded(self.text(name)?))))
+        INNER_OPTIONS.iter().filter_map(|name| Some((*name, inner_url(self.text(name)?))))
     }
 
     /// A text for display that is meant to be a URL: without secrets, otherwise as it was written.
@@ -290,6 +288,11 @@ fn form_of_php(text: &str) -> Option<Error> {
         "write {path} for an engine in this directory, or files:{path}?php=1&depth={depth} for \
          PHP's files"
     )))
+}
+
+/// A URL from an option of another one: a plus sign was read as a space, and a URL has no spaces.
+pub fn inner_url(option: &str) -> String {
+    option.replace(' ', "+")
 }
 
 /// Takes the hosts after the first out of a URL: no standard has several. A comma may be written as

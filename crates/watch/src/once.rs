@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// How long a reader waits for the result before the page says that the run is under way.
 const HOLD_MAX: Duration = Duration::from_secs(2);
-/// A reader whose page asks again comes within this time; one that comes later gets a run of its own.
+/// A reader whose page asks again comes within this time. Later ones get a run of their own.
 const OWED_FOR: Duration = Duration::from_secs(30);
 
 /// The last result of a question.

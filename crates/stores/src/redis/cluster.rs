@@ -232,7 +232,8 @@ fn may_pass(failure: &RedisError) -> bool {
     passes && !is_out_for_long()
 }
 
-/// Whether the server of the last connect, or all of which the map was asked, have been away for longer than a failover takes.
+/// Whether the server of the last connect, or all that were asked for the map, have been away for
+/// longer than a failover takes.
 fn is_out_for_long() -> bool {
     breaker::outage().is_some_and(|outage| outage > FAILOVER_MAX)
 }
