@@ -14,7 +14,7 @@ use crate::finding::{Finding, Severity};
 use crate::php_settings::PhpSource;
 use crate::{clock, host, memcached, mysql, php, place, postgres, redis, store, tier};
 
-/// What is examined, and what the site needs.
+/// The store that the doctor examines, and the needs of its site.
 #[derive(Clone, Debug)]
 pub struct Examination {
     /// The URL of the store.
@@ -53,7 +53,7 @@ impl Examination {
 pub struct Report {
     /// The URL without a password.
     pub label: String,
-    /// What is wrong, the worst first.
+    /// The findings, the most severe first.
     pub findings: Vec<Finding>,
 }
 

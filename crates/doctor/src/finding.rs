@@ -28,7 +28,7 @@ pub struct Finding {
     pub severity: Severity,
     /// A stable name for scripts.
     pub code: &'static str,
-    /// What is so.
+    /// The fact, as one sentence.
     pub what: String,
     /// Why that matters.
     pub why: String,

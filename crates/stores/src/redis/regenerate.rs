@@ -58,7 +58,7 @@ pub fn regenerate(store: &Bounded<'_>, held: &Held, new: &Key, grace: Duration) 
     changed
 }
 
-/// What is found under the old id.
+/// The state of the old id, as a regeneration finds it.
 enum Source {
     /// To be copied. Empty for what has no payload to copy: the old slot sorts it out.
     Copy(Vec<u8>),
