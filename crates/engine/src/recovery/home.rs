@@ -65,8 +65,8 @@ impl StoreDirectory {
         }))
     }
 
-    /// Looks for the control plane as `find_control` does. On a disk one of another version is told as
-    /// such, and its directory stays unknown. In memory it is present: the sessions are in it.
+    /// Looks for the control plane as `find_control` does. On a disk one of another version is told
+    /// as such, and its directory stays unknown. In memory it is present: the sessions are in it.
     pub fn find_plane(&self) -> Result<FoundPlane> {
         if self.medium == DataMedium::Disk
             && let Some(found) = self.locate_control()?
