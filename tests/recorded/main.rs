@@ -8,8 +8,8 @@
 
 mod tables;
 
-use sessile_bench::report::Row;
-use sessile_bench::{Collection, Report};
+use sessile_results::Row;
+use sessile_results::{Collection, Report};
 use sessile_tests::{markdown, root};
 
 /// The result of a full run.
@@ -74,7 +74,7 @@ fn the_record_is_of_a_whole_run_without_faults_in_a_release_build() {
     let record = record(RECORD);
     assert!(!record.interrupted && record.left_out.is_empty(), "{:?}", record.left_out);
     for part in &record.parts {
-        assert_eq!(part.state, sessile_bench::PartState::Done, "{}", part.title());
+        assert_eq!(part.state, sessile_results::PartState::Done, "{}", part.title());
     }
     for run in &record.runs {
         let title = run.experiment().unwrap_or_default();

@@ -2,9 +2,8 @@
 
 pub mod gc;
 
-use sessile_bench::report::{Row, SaveOutcome};
-use sessile_bench::{Collection, Report};
-
+use sessile_results::{Collection, Report};
+use sessile_results::{Row, SaveOutcome};
 /// The report of an experiment in the form of these flags.
 fn run<'a>(record: &'a Collection, experiment: &str, flags: &str) -> &'a Report {
     let this = |run: &&Report| run.experiment() == Some(experiment) && run.flags() == flags;

@@ -18,13 +18,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+use sessile_results::LeftOut;
+use sessile_results::UsageError;
+use sessile_results::{Environment, Report, Row};
 
 use crate::interruption::{interrupted, listen};
-use crate::options::{Experiment, Options, UsageError};
+use crate::options::{Experiment, Options};
 use crate::reference;
-use crate::report::{self, Environment, Report, Row};
 use crate::run::RunError;
-use crate::selection::{Choice, ContenderSource, LeftOut, Selection};
+use crate::selection::{Choice, ContenderSource, Selection};
 use crate::worker::process::Launch;
 
 /// Ends the variant of a counterpart. A user's variant contains no space.
@@ -123,7 +125,7 @@ pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
                 .to_owned(),
         )
     })?;
-    let (build, this) = (environment.build.as_str(), Environment::build_of_this_program());
+    let (build, this) = (environment.build.as_str(), crate::environment::build_of_this_program());
     if build != this {
         return Err(refused(format!(
             "it is a {build} build and this is a {this} build, which is a difference in itself"
@@ -211,7 +213,7 @@ pub(crate) fn split_report(
     old.results.iter_mut().for_each(|row| row.variant = without_mark(&row.variant).to_owned());
     old.left_out.iter_mut().for_each(|left| left.variant = without_mark(&left.variant).to_owned());
     for report in [&mut old, &mut new] {
-        report.warnings = report::warnings::warnings_for(report);
+        report.warnings = sessile_results::warnings::warnings_for(report);
     }
     (old, new)
 }

@@ -6,9 +6,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sessile_fixtures::{
-    Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time, with_option,
-};
+use sessile_fixtures::{Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time};
+use sessile_stores::with_option;
 
 use crate::footprint::FootprintSource;
 use crate::network::DelayedNetwork;

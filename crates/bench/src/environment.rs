@@ -7,38 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde::{Deserialize, Serialize};
 use sessile_fixtures::{ServerKind, ServerOptions, file_system, mount_options, server_flags};
+use sessile_results::Environment;
 
 use crate::selection::Choice;
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    pub cpu: String,
-    /// Logical processors that this process may use.
-    pub cores: usize,
-    pub memory_bytes: u64,
-    pub kernel: String,
-    /// The distribution.
-    pub system: String,
-    pub disk_file_system: String,
-    /// How it is mounted.
-    #[serde(default)]
-    pub disk_mount_options: String,
-    pub sessile: String,
-    /// `release` or `debug`.
-    pub build: String,
-    /// Of the sources, and whether they differed from it.
-    #[serde(default)]
-    pub commit: String,
-    /// Compiler, target and flags.
-    #[serde(default)]
-    pub build_flags: String,
-    /// The command line of each private server that was measured, without its program.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub servers: BTreeMap<String, String>,
-    pub versions: BTreeMap<String, String>,
-}
 
 /// Libraries whose version changes the figures.
 const LIBRARIES: [&str; 8] = [
@@ -54,40 +26,31 @@ const LIBRARIES: [&str; 8] = [
 /// Library versions at build time.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
-impl Environment {
-    pub fn detect() -> Environment {
-        let disk = std::env::var_os("SESSILE_DISK")
-            .map_or_else(|| "/var/tmp".into(), std::path::PathBuf::from);
-        Environment {
-            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: memory_bytes(),
-            kernel: format!("Linux {}", numbers(read("/proc/sys/kernel/osrelease").trim())),
-            system: field_of_os_release("PRETTY_NAME").unwrap_or_else(|| "unknown".into()),
-            disk_file_system: file_system(&disk),
-            disk_mount_options: mount_options(&disk),
-            sessile: env!("CARGO_PKG_VERSION").to_owned(),
-            build: Environment::build_of_this_program().to_owned(),
-            commit: env!("SESSILE_COMMIT").to_owned(),
-            build_flags: env!("SESSILE_BUILD_FLAGS").to_owned(),
-            servers: BTreeMap::new(),
-            versions: versions(),
-        }
+/// This machine and this program, the programs and the private servers of a run.
+pub fn detect(programs: &BTreeMap<String, String>, choices: &[Choice]) -> Environment {
+    let disk = std::env::var_os("SESSILE_DISK")
+        .map_or_else(|| "/var/tmp".into(), std::path::PathBuf::from);
+    let mut versions = versions();
+    versions.extend(programs.clone());
+    Environment {
+        cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        memory_bytes: memory_bytes(),
+        kernel: format!("Linux {}", numbers(read("/proc/sys/kernel/osrelease").trim())),
+        system: field_of_os_release("PRETTY_NAME").unwrap_or_else(|| "unknown".into()),
+        disk_file_system: file_system(&disk),
+        disk_mount_options: mount_options(&disk),
+        sessile: env!("CARGO_PKG_VERSION").to_owned(),
+        build: build_of_this_program().to_owned(),
+        commit: env!("SESSILE_COMMIT").to_owned(),
+        build_flags: env!("SESSILE_BUILD_FLAGS").to_owned(),
+        servers: choices.iter().filter_map(flags).collect(),
+        versions,
     }
+}
 
-    pub(crate) fn build_of_this_program() -> &'static str {
-        if cfg!(debug_assertions) { "debug" } else { "release" }
-    }
-
-    pub(crate) fn with(
-        mut self,
-        programs: &BTreeMap<String, String>,
-        choices: &[Choice],
-    ) -> Environment {
-        self.versions.extend(programs.clone());
-        self.servers = choices.iter().filter_map(flags).collect();
-        self
-    }
+pub(crate) fn build_of_this_program() -> &'static str {
+    if cfg!(debug_assertions) { "debug" } else { "release" }
 }
 
 /// The private server of a contender, and its flags. Variants of a store may have others.
@@ -183,7 +146,7 @@ mod tests {
     use sessile_core::Durability;
 
     use super::*;
-    use crate::experiment::Experiment;
+    use sessile_results::experiment::Experiment;
 
     #[test]
     fn a_kernel_release_loses_its_build_suffix() {
@@ -200,7 +163,7 @@ mod tests {
             assert!(std::env::var_os("CI").is_none(), "no server is installed");
             return println!("skipped: no server is installed");
         };
-        let servers = Environment::default().with(&BTreeMap::new(), &selection.choices).servers;
+        let servers = detect(&BTreeMap::new(), &selection.choices).servers;
         if let (Some(ours), Some(stock)) = (servers.get("postgres"), servers.get("postgres#stock"))
         {
             assert!(ours.contains("-D <disk>/data"), "{ours}");

@@ -6,14 +6,14 @@
 use std::fmt;
 
 use sessile_core::Durability;
+use sessile_results::compare::{Estimate, student};
+use sessile_results::number::count;
+use sessile_results::table::{ResultTable, TableCell, bad, percentile, right, text};
+use sessile_results::{Report, Row};
 use sessile_stores::StoreEntry;
 use sessile_stores::registry::{self, STORES};
 
-use crate::compare::{Estimate, student};
 use crate::options::Options;
-use crate::report::number::count;
-use crate::report::table::{ResultTable, TableCell, bad, percentile, right, text};
-use crate::report::{Report, Row};
 
 const WORKERS: usize = 8;
 const SESSIONS: usize = 1_000;
@@ -136,8 +136,8 @@ fn table(rows: &[&Row]) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::RoundSample;
-    use crate::statistics::Spread;
+    use sessile_results::RoundSample;
+    use sessile_results::statistics::Spread;
 
     fn row(store: &str, rounds: [f64; 5]) -> Row {
         Row {

@@ -13,21 +13,16 @@
 
 pub mod against;
 pub mod all;
-mod collection;
-pub mod compare;
 pub mod contender;
 mod defaults;
 mod deployment;
-mod environment;
-mod experiment;
+pub mod environment;
 mod experiments;
 pub mod first_answer;
 mod footprint;
-mod histogram;
 mod ids;
 mod interruption;
 mod monotonic;
-mod naming;
 mod network;
 mod options;
 mod oversize;
@@ -39,28 +34,24 @@ mod presets;
 mod private_places;
 mod progress;
 mod published;
-pub mod recommend;
 mod redact;
 pub mod reference;
-pub mod report;
 pub mod requirements;
 mod room;
 mod run;
 mod selection;
-pub mod statistics;
 mod stock;
 mod storage_location;
 mod store_contender;
 pub mod worker;
-mod workload;
 
-pub use collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 pub use interruption::INTERRUPTION;
-pub use options::{CycleOp, Experiment, Options, UsageError};
+pub use options::{CycleOp, Experiment, Options};
 pub use presets::describe_default;
-pub use report::Report;
 pub use run::{DEBUG_OVERRIDE, RunError, run, run_against, run_choices, run_choices_against};
 pub use selection::{Choice, ContenderSource};
-pub use workload::Workload;
+pub use sessile_results::{
+    Collection, LeftOutExperiment, PartState, Report, SeriesPart, UsageError, Workload,
+};
 // Users of `--profile` read this file format.
 pub use sessile_scan::Profile;

@@ -5,6 +5,7 @@
 use std::sync::OnceLock;
 
 use sessile_core::{Capabilities, Durability};
+use sessile_results::server_limits::MEMCACHED;
 use sessile_stores::{Fixture, StoreEntry, registry};
 
 use crate::selection::{Choice, ContenderSource, fixture_choice};
@@ -12,63 +13,18 @@ use crate::selection::{Choice, ContenderSource, fixture_choice};
 /// Payload sizes in bytes, 0.5 to 8 MiB.
 pub(crate) const SIZES: [usize; 5] = [512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20];
 
-/// A server's limit with its defaults, and the setting that raises it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DefaultLimit {
-    /// As capabilities name it.
-    server: &'static str,
-    /// The largest payload in bytes.
-    pub bytes: u64,
-    pub setting: &'static str,
-    /// The default of another server for the same store, for messages.
-    pub another: Option<&'static str>,
-}
-
-/// One item, less room for the key and the store's header.
-const MEMCACHED: DefaultLimit =
-    DefaultLimit { server: "memcached", bytes: (1 << 20) - 1_024, setting: "-I", another: None };
-
-/// Default limits below what the server can do.
-const DEFAULT_LIMITS: [DefaultLimit; 2] = [
-    MEMCACHED,
-    // One packet, less room for the rest of the statement.
-    DefaultLimit {
-        server: "mariadbd",
-        bytes: (16 << 20) - 1_024,
-        setting: "max_allowed_packet",
-        another: Some("MySQL: 64 MiB"),
-    },
-];
-
-pub(crate) fn stock(server: Option<&str>) -> Option<DefaultLimit> {
-    DEFAULT_LIMITS.into_iter().find(|stock| Some(stock.server) == server)
-}
-
-pub(crate) fn default_limit_bytes(server: Option<&str>) -> u64 {
-    stock(server).map_or(u64::MAX, |stock| stock.bytes)
-}
-
 /// A store whose server runs with a raised limit.
 struct RaisedLimit {
     store: &'static str,
     fixture: Fixture,
     arguments: &'static [&'static str],
-    words: &'static str,
 }
 
 static RAISED: [RaisedLimit; 1] = [RaisedLimit {
     store: "memcached",
     fixture: Fixture { variant: "8m", url: "memcached+unix:{socket}" },
     arguments: &[MEMCACHED.setting, "8m"],
-    words: "-I 8m",
 }];
-
-/// The arguments that raised the limit of this variant's server.
-pub(crate) fn raised_setting(store: &str, variant: &str) -> Option<&'static str> {
-    let raised =
-        RAISED.iter().find(|raised| raised.store == store && raised.fixture.variant == variant);
-    raised.map(|raised| raised.words)
-}
 
 /// Routes: payloads too large for memcached go to another store.
 const ROUTES: &[Fixture] = &[
@@ -114,6 +70,8 @@ mod tests {
     use sessile_core::Clock;
     use sessile_fixtures::{Instance, ServerKind, ServerOptions};
 
+    use sessile_results::server_limits::{DEFAULT_LIMITS, raised_setting};
+
     use super::*;
 
     /// What a store says that its server takes, which it has asked.
@@ -148,7 +106,7 @@ mod tests {
                 assert!(
                     limit(entry, &raised.fixture, raised.arguments) > 2 * stock.bytes,
                     "{}",
-                    raised.words
+                    raised.fixture.variant
                 );
             }
         }
@@ -157,11 +115,13 @@ mod tests {
     #[test]
     fn who_was_told_to_take_more_is_known_by_name_and_variant_with_the_words_to_say_to_the_server()
     {
-        assert_eq!(raised_setting("memcached", "8m"), Some("-I 8m"));
+        for raised in &RAISED {
+            let words = raised_setting(raised.store, raised.fixture.variant);
+            assert_eq!(words, Some(raised.arguments.join(" ").as_str()));
+        }
         assert_eq!(
             (raised_setting("memcached", "default"), raised_setting("redis", "8m")),
             (None, None)
         );
-        assert!(RAISED.iter().all(|raised| raised.words == raised.arguments.join(" ")));
     }
 }

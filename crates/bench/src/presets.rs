@@ -1,8 +1,7 @@
 //! The default settings of each experiment. A quick preset takes at most four minutes with all
 //! servers installed.
 
-use crate::experiment::Experiment;
-
+use sessile_results::experiment::Experiment;
 pub(crate) struct Preset {
     /// Empty: the powers of two up to the number of processors, and that number.
     pub workers: &'static [usize],

@@ -52,9 +52,9 @@ fn as_published(choice: Choice) -> Result<Choice, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Experiment;
     use crate::selection::fixture_choice;
     use sessile_core::Durability;
+    use sessile_results::experiment::Experiment;
     use sessile_stores::registry;
 
     #[test]

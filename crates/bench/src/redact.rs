@@ -1,9 +1,8 @@
 //! Keeps directories, hosts, users, passwords and session ids out of results.
 
+use sessile_results::SHOWN_HOST;
 use url::Url;
 
-/// Replaces the host of a URL. Only servers over TCP have one.
-pub(crate) const SHOWN_HOST: &str = "://<host>";
 /// A word with so many letters and digits may be a session id.
 const ID_LETTERS: usize = 20;
 

@@ -5,9 +5,9 @@
 
 use serde::Serialize;
 use sessile_fixtures::{ServerKind, Web};
+use sessile_results::experiment::Experiment;
 use sessile_stores::registry::STORES;
 
-use crate::experiment::Experiment;
 use crate::experiments::{lifecycle, rebuild};
 use crate::perl::{self, KEEPERS};
 use crate::php::{self, HANDLERS, Handler};
@@ -93,7 +93,8 @@ fn php_requirements() -> Vec<Requirement> {
             }
         }
     }
-    let ours = handlers_of_pages().filter(|(_, handler)| handler.save_handler == php::SESSILE);
+    let ours = handlers_of_pages()
+        .filter(|(_, handler)| handler.save_handler == sessile_results::php_handlers::SESSILE);
     requirements.push(Requirement {
         name: "PHP's extension sessile".to_owned(),
         present: php.as_ref().is_some_and(php::PhpInstallation::has_module),

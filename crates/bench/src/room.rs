@@ -131,9 +131,9 @@ mod tests {
     use sessile_core::Durability;
 
     use super::*;
-    use crate::experiment::Experiment;
     use crate::options::Options;
     use crate::selection::select;
+    use sessile_results::experiment::Experiment;
 
     fn choice(name: &str) -> Choice {
         select(&[name.to_owned()], Experiment::Cycle, Durability::None).unwrap().choices.remove(0)

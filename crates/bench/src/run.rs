@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use sessile_core::ErrorKind;
 use sessile_fixtures::Awake;
+use sessile_results::Report;
+use sessile_results::UsageError;
+use sessile_results::statistics::confidence_of_range;
 use sessile_stores::Context;
 
 use crate::against;
 use crate::all::SeriesPosition;
-use crate::environment::{Environment, ProcessorTime};
+use crate::environment::{self, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::interruption::{self, INTERRUPTION};
-use crate::options::{Experiment, Options, Settings, UsageError};
-use crate::oversize;
+use crate::options::{Experiment, Options, Settings};
 use crate::published;
 use crate::redact;
-use crate::report::{self, Report};
 use crate::selection::{self, Choice, ContenderSource, Selection, reasons_text};
-use crate::statistics::confidence_of_range;
 use crate::worker::PendingCleanup;
 use crate::worker::process::Launch;
 
@@ -225,11 +225,11 @@ fn measure(
     let rounds =
         if interrupted { complete.unwrap_or(0).min(settings.rounds) } else { settings.rounds };
     let mut report = Report {
-        schema: report::SCHEMA,
-        environment: Environment::detect().with(&bench.programs, &bench.choices),
+        schema: sessile_results::SCHEMA,
+        environment: environment::detect(&bench.programs, &bench.choices),
         command: redact::command(&options.command),
         seed: settings.seed,
-        settings: report::Settings {
+        settings: sessile_results::Settings {
             seconds: settings.seconds,
             warm_up_seconds: settings.warm_up_seconds,
             ttl_seconds: settings.ttl.as_secs(),
@@ -253,7 +253,7 @@ fn measure(
             true
         }
     });
-    report.warnings = report::warnings::warnings_for(&report);
+    report.warnings = sessile_results::warnings::warnings_for(&report);
     Ok((report, bench.cleanup))
 }
 
@@ -288,11 +288,11 @@ fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunErro
         ContenderSource::Fixture(entry, _, []) => entry
             .capabilities
             .value_bytes_max
-            .min(oversize::default_limit_bytes(entry.capabilities.server)),
+            .min(sessile_results::server_limits::default_limit_bytes(entry.capabilities.server)),
         ContenderSource::Fixture(entry, ..) => entry.capabilities.value_bytes_max,
         // The server's limit, unless the row exists to exceed it.
         ContenderSource::Reference(reference) if !reference.loses_large => {
-            oversize::default_limit_bytes(reference.server)
+            sessile_results::server_limits::default_limit_bytes(reference.server)
         }
         ContenderSource::Reference(_)
         | ContenderSource::Handler(_)

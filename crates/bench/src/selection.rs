@@ -2,14 +2,16 @@
 
 use sessile_core::Durability;
 use sessile_fixtures::ServerKind;
+use sessile_results::UsageError;
+use sessile_results::experiment::Experiment;
+use sessile_results::naming;
+use sessile_results::{AS_CONFIGURED, LeftOut};
 use sessile_stores::registry::{self, STORES};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
-use crate::experiment::Experiment;
 use crate::experiments::languages::Language;
 use crate::experiments::rebuild;
-use crate::naming;
-use crate::options::{Options, UsageError};
+use crate::options::Options;
 use crate::oversize;
 use crate::perl::Keeper;
 use crate::php::Handler;
@@ -54,15 +56,6 @@ pub enum ContenderSource {
     Test(&'static str, &'static str),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct LeftOut {
-    pub store: String,
-    pub variant: String,
-    /// At this number of workers; `None`: at all.
-    pub workers: Option<usize>,
-    pub reason: String,
-}
-
 #[derive(Default)]
 pub(crate) struct Selection {
     pub choices: Vec<Choice>,
@@ -93,15 +86,6 @@ pub(crate) fn reasons_text(left_out: &[LeftOut]) -> String {
     let reasons_text: Vec<String> =
         left_out.iter().map(|left| format!("{}: {}", left.store, left.reason)).collect();
     reasons_text.join("; ")
-}
-
-impl LeftOut {
-    /// Name and variant as one word, and the number of workers if given.
-    pub fn title(&self) -> String {
-        let workers =
-            self.workers.map_or(String::new(), |workers| format!(" at {workers} workers"));
-        naming::title(&self.store, &self.variant) + &workers
-    }
 }
 
 impl Choice {
@@ -181,9 +165,6 @@ impl Choice {
         }
     }
 }
-
-/// The unknown tier of the user's own server.
-pub(crate) const AS_CONFIGURED: &str = "as configured";
 
 /// The variant that reconnects for each request, as programs without persistent connections do.
 pub(crate) const RECONNECT: &str = "reconnect";

@@ -79,8 +79,8 @@ fn disk() -> StorageLocation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Experiment;
     use crate::selection::select;
+    use sessile_results::experiment::Experiment;
 
     fn medium(url: &str) -> StorageLocation {
         let choice = select(&[url.to_owned()], Experiment::Scale, Durability::None)

@@ -9,11 +9,12 @@
 )]
 
 use sessile_bench::php::{HANDLERS, Handler};
-use sessile_bench::report::{Row, WebFigures};
 use sessile_bench::worker::Launch;
-use sessile_bench::{Experiment, Options, Report, run_choices};
+use sessile_bench::{Options, run_choices};
 use sessile_core::Durability;
 use sessile_fixtures::Web;
+use sessile_results::{Experiment, Report};
+use sessile_results::{Row, WebFigures};
 
 const REQUESTS: usize = 120;
 
@@ -98,7 +99,6 @@ fn broken(name: &'static str) -> &'static Handler {
         extensions: &[],
         package: "php-fpm",
         server: None,
-        locks: false,
         durability: &[Durability::None],
         at_start: &[],
         settings: &[],

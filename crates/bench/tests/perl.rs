@@ -10,10 +10,11 @@
 use std::process::Command;
 
 use sessile_bench::perl::{KEEPERS, Keeper, KeeperLocking, SpaceSource};
-use sessile_bench::report::Row;
 use sessile_bench::worker::Launch;
-use sessile_bench::{Experiment, Options, Report, run_choices};
+use sessile_bench::{Options, run_choices};
 use sessile_core::Durability;
+use sessile_results::Row;
+use sessile_results::{Experiment, Report};
 
 const SESSIONS: usize = 60;
 /// The key under which Cache::SharedMemoryCache has its memory: `ipcc`, as a number.

@@ -1,13 +1,14 @@
 //! `sessile bench`: runs an experiment and shows its result.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use sessile_bench::first_answer::{self, FirstAnswer};
-use sessile_bench::report::Environment;
 use sessile_bench::worker::Launch;
-use sessile_bench::{Collection, Experiment, INTERRUPTION, Options, Profile, Report, RunError};
+use sessile_bench::{INTERRUPTION, Options, Profile, RunError};
 use sessile_core::Durability;
+use sessile_results::{Collection, Experiment, Report};
 
 use crate::arguments::{BenchArguments, ExperimentArguments, ExperimentVerb, WORKER_VERB};
 use crate::bench_against::OtherProgram;
@@ -73,9 +74,11 @@ pub fn command() -> Vec<String> {
 }
 
 fn environment() -> CommandResult {
-    let text = serde_json::to_string_pretty(&Environment::detect()).map_err(|error| {
-        CommandFailure::unavailable(format!("this machine cannot be described: {error}"))
-    })?;
+    let text =
+        serde_json::to_string_pretty(&sessile_bench::environment::detect(&BTreeMap::new(), &[]))
+            .map_err(|error| {
+                CommandFailure::unavailable(format!("this machine cannot be described: {error}"))
+            })?;
     write(Path::new("-"), &format!("{text}\n"))
 }
 

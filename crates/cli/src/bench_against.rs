@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use sessile_bench::Options;
 use sessile_bench::worker::Launch;
-use sessile_bench::{Collection, Experiment, Options, Report};
+use sessile_results::{Collection, Experiment, Report};
 
 use crate::arguments::WORKER_VERB;
 use crate::command_result::{CommandFailure, CommandResult};
@@ -42,7 +43,7 @@ pub fn run(
 
 fn judge(old: Report, new: Report, is_shown: bool) -> CommandResult {
     let of_new = bench::judge(&new);
-    match sessile_bench::compare::compare(&Collection::from(old), &Collection::from(new)) {
+    match sessile_results::compare::compare(&Collection::from(old), &Collection::from(new)) {
         Ok(comparison) => {
             let shown = if is_shown { terminal::print(&format!("\n{comparison}")) } else { Ok(()) };
             CommandFailure::join([of_new, shown, compare::judge(&comparison)])

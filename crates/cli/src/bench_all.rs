@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use sessile_bench::INTERRUPTION;
 use sessile_bench::all::{FinishedPart, SeriesOptions};
-use sessile_bench::{Collection, INTERRUPTION, PartState, SeriesPart, UsageError};
+use sessile_results::{Collection, PartState, SeriesPart, UsageError};
 
 use crate::arguments::AllArguments;
 use crate::bench::{check_outputs, command, is_stdout, launch, unserializable, write};
@@ -153,7 +154,7 @@ fn broken(part: &SeriesPart) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use sessile_bench::{LeftOutExperiment, Report};
+    use sessile_results::{LeftOutExperiment, Report};
 
     use super::*;
 

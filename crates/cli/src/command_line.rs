@@ -5,7 +5,8 @@
 use std::io::IsTerminal;
 
 use clap::{Command, CommandFactory, FromArgMatches};
-use sessile_bench::{Experiment, Workload, describe_default};
+use sessile_bench::describe_default;
+use sessile_results::{Experiment, Workload};
 use sessile_stores::layouts::LAYOUTS;
 
 use crate::arguments::{Arguments, DOCTOR_CODES};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use sessile_bench::Collection;
-use sessile_bench::compare::{Comparison, compare};
+use sessile_results::Collection;
+use sessile_results::compare::{Comparison, compare};
 
 use crate::arguments::CompareArguments;
 use crate::command_result::{CommandFailure, CommandResult};

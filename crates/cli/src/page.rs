@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use sessile_bench::Collection;
+use sessile_results::Collection;
+use sessile_stores::registry::STORES;
 
 use crate::arguments::PageArguments;
 use crate::command_result::{CommandFailure, CommandResult};
@@ -21,7 +22,7 @@ pub fn run(arguments: &PageArguments) -> CommandResult {
 }
 
 pub fn write(path: &Path, results: &Collection) -> CommandResult {
-    let html = sessile_report::html(results)
+    let html = sessile_report::html(results, STORES)
         .map_err(|error| CommandFailure::unavailable(error.to_string()))?;
     bench::write(path, &html)
 }

@@ -2,9 +2,9 @@
 
 use std::io::{IsTerminal, stderr, stdin};
 
-use sessile_bench::recommend::{Site, recommend, site_kinds, table};
-use sessile_bench::{Collection, Report};
+use sessile_advice::{Site, recommend, site_kinds, table};
 use sessile_fixtures::ServerKind;
+use sessile_results::{Collection, Report};
 use sessile_stores::registry::{self, STORES};
 
 use crate::arguments::RecommendArguments;
@@ -18,10 +18,14 @@ pub fn run(given: &RecommendArguments) -> CommandResult {
         collections.into_iter().flat_map(|collection| collection.runs).collect();
     let installed = installed(given.installed.as_deref())?;
     if given.table {
-        return terminal::print(&table(&site_kinds(&installed, given.durability), &results));
+        return terminal::print(&table(
+            &site_kinds(&installed, given.durability),
+            &results,
+            STORES,
+        ));
     }
     let site = site(given, installed)?;
-    let recommendation = recommend(&site, &results);
+    let recommendation = recommend(&site, &results, STORES);
     if given.json {
         let text = serde_json::to_string_pretty(&recommendation).map_err(|error| {
             CommandFailure::unavailable(format!("the recommendation cannot be written: {error}"))

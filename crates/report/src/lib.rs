@@ -6,7 +6,7 @@
 //!
 //! Invariants: the page needs no network and no JavaScript, which a content security policy
 //! enforces; all text from results is escaped; a failed row is shown in place of its figure.
-//! Figures and verdicts are those of `sessile-bench`.
+//! Figures are those of `sessile-results`, verdicts those of `sessile-advice`.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,8 @@ mod table;
 
 use std::fmt;
 
-use sessile_bench::Collection;
+use sessile_results::Collection;
+use sessile_stores::StoreEntry;
 
 use crate::ids::ElementIds;
 use crate::runs::PageReports;
@@ -38,14 +39,15 @@ impl fmt::Display for DrawError {
 
 impl std::error::Error for DrawError {}
 
-/// The page of these results, in any order. Several runs of one experiment follow each other.
+/// The page of these results, in any order, and of what these stores can do.
+/// Several runs of one experiment follow each other.
 /// Missing experiments are named in their sections, with the reason if known.
 ///
 /// # Errors
 ///
 /// [`DrawError`] if a chart cannot be drawn: tables alone are not worth a page.
-pub fn html(results: &Collection) -> Result<String, DrawError> {
-    let runs = PageReports::of(results);
+pub fn html(results: &Collection, stores: &'static [StoreEntry]) -> Result<String, DrawError> {
+    let runs = PageReports::of(results, stores);
     let ids = ElementIds::default();
     let overview = section::overview(&runs, &ids)?;
     let sections = section::all(&runs, &ids)?;

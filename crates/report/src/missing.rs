@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use sessile_bench::{Experiment, PartState};
+use sessile_results::number::with_noun;
+use sessile_results::{Experiment, PartState};
 
 use crate::runs::{PageReports, form};
-use sessile_bench::report::number::with_noun;
 
 /// Empty if nothing is missing.
 pub(crate) fn notice(runs: &PageReports<'_>) -> Markup {

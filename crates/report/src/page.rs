@@ -6,12 +6,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sessile_results::number::bytes;
 use sha2::{Digest, Sha256};
 
 use crate::missing;
 use crate::runs::PageReports;
 use crate::section::Section;
-use sessile_bench::report::number::bytes;
 
 const STYLE: &str = include_str!("style.css");
 const TITLE: &str = "Session stores, measured";
@@ -95,8 +95,8 @@ fn masthead(runs: &PageReports<'_>, overview: &Markup) -> Markup {
         (missing::notice(runs))
         @if rows > 0 {
             p.machine {
-                (sessile_bench::report::number::with_noun(rows, "row")) " of "
-                (sessile_bench::report::number::with_noun(experiments.len(), "experiment")) "."
+                (sessile_results::number::with_noun(rows, "row")) " of "
+                (sessile_results::number::with_noun(experiments.len(), "experiment")) "."
             }
         }
         @for (machine, _) in runs.machines() {

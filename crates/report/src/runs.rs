@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use sessile_bench::report::{Environment, Row};
-use sessile_bench::{Collection, LeftOutExperiment, Report, SeriesPart};
+use sessile_results::{Collection, LeftOutExperiment, Report, SeriesPart};
+use sessile_results::{Environment, Row};
+use sessile_stores::StoreEntry;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageReports<'a> {
+    pub stores: &'static [StoreEntry],
     pub reports: &'a [Report],
     /// Experiments without a report, with the reasons.
     pub left_out: &'a [LeftOutExperiment],
@@ -24,8 +26,9 @@ pub(crate) struct ExperimentRows<'a> {
 }
 
 impl<'a> PageReports<'a> {
-    pub(crate) fn of(results: &'a Collection) -> PageReports<'a> {
+    pub(crate) fn of(results: &'a Collection, stores: &'static [StoreEntry]) -> PageReports<'a> {
         PageReports {
+            stores,
             reports: &results.runs,
             left_out: &results.left_out,
             parts: &results.parts,

@@ -4,7 +4,7 @@
 //! copied. Tables of results come from `sessile-bench`.
 
 use maud::{Markup, html};
-use sessile_bench::report::table::{ResultTable, TableCell, bad, text};
+use sessile_results::table::{ResultTable, TableCell, bad, text};
 
 use crate::ids::ElementIds;
 
@@ -162,7 +162,7 @@ fn inside(cell: &TableCell) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sessile_bench::report::table::right;
+    use sessile_results::table::right;
 
     #[test]
     fn a_table_has_a_caption_and_scopes_and_escapes_what_it_is_given() {

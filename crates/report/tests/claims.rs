@@ -10,7 +10,7 @@
 mod drawn;
 
 use drawn::{page, section, small, with};
-use sessile_bench::report::{Row, WebFigures};
+use sessile_results::{Row, WebFigures};
 
 fn lead(page: &str) -> &str {
     page.split_once("<nav").unwrap().0

@@ -11,8 +11,8 @@
 mod drawn;
 
 use drawn::{page, section, small, with};
-use sessile_bench::report::{CpuUs, Overflow, Rebuild, Row, WebFigures};
-use sessile_bench::{Collection, LeftOutExperiment, PartState, SeriesPart};
+use sessile_results::{Collection, LeftOutExperiment, PartState, SeriesPart};
+use sessile_results::{CpuUs, Overflow, Rebuild, Row, WebFigures};
 
 const WHY: &str = "the server went away at noon";
 
@@ -244,10 +244,11 @@ fn a_part_of_the_results_says_at_the_top_what_is_missing() {
     ];
     results.interrupted = true;
     results.runs[1].interrupted = true;
-    let empty = sessile_bench::Report { results: Vec::new(), ..results.runs[0].clone() };
-    results
-        .runs
-        .push(sessile_bench::Report { command: "sessile bench oversize --quick".into(), ..empty });
+    let empty = sessile_results::Report { results: Vec::new(), ..results.runs[0].clone() };
+    results.runs.push(sessile_results::Report {
+        command: "sessile bench oversize --quick".into(),
+        ..empty
+    });
     let page = page(&results);
     let top = top(&page);
     for words in [

@@ -10,8 +10,8 @@
 mod drawn;
 
 use drawn::{page, section, small, with};
-use sessile_bench::Collection;
-use sessile_bench::report::{
+use sessile_results::Collection;
+use sessile_results::{
     DurabilityPromise, Faults, KeeperFigures, LargestEntry, Modes, Race, Rebuild, Row, ServerWork,
     Visitors, WebFigures, WholeCache,
 };

@@ -9,7 +9,8 @@
 
 use std::path::{Path, PathBuf};
 
-use sessile_bench::Collection;
+use sessile_results::Collection;
+use sessile_stores::registry::STORES;
 
 fn place() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/record")
@@ -21,7 +22,7 @@ fn recorded(path: &Path) -> Collection {
 }
 
 fn page(results: &Collection) -> String {
-    sessile_report::html(results).unwrap()
+    sessile_report::html(results, STORES).unwrap()
 }
 
 /// One of them had been written by a PHP program in its own form, and nobody had drawn it.

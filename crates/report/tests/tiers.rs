@@ -12,7 +12,7 @@
 mod drawn;
 
 use drawn::{page, section, small};
-use sessile_bench::{Collection, Report};
+use sessile_results::{Collection, Report};
 
 /// Sections whose headings and captions do not name a single tier.
 const SECTIONS: [&str; 8] =

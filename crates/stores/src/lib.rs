@@ -61,4 +61,4 @@ stores! {
 pub use open_stores::{OpenStores, Settings};
 pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};
 pub use server_kind::ServerKind;
-pub use store_url::StoreUrl;
+pub use store_url::{StoreUrl, with_option};

@@ -351,9 +351,26 @@ fn shown(name: &str) -> String {
     }
 }
 
+/// A store URL with another option.
+pub fn with_option(url: &str, name: &str, value: &str) -> String {
+    let (base, variant) = url.split_once('#').map_or((url, ""), |(base, variant)| (base, variant));
+    let joint = if base.contains('?') { '&' } else { '?' };
+    let hash = if variant.is_empty() { "" } else { "#" };
+    format!("{base}{joint}{name}={value}{hash}{variant}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_goes_before_the_variant() {
+        assert_eq!(
+            with_option("files:/x#shm", "durability", "none"),
+            "files:/x?durability=none#shm"
+        );
+        assert_eq!(with_option("files:/x?php=1", "a", "b"), "files:/x?php=1&a=b");
+    }
 
     #[test]
     fn nothing_printed_contains_a_password() {

@@ -12,7 +12,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use sessile_core::{ErrorKind, Sessions};
-    use sessile_fixtures::{Instance, Proxy, ServerOptions, StartError, Tamper, with_option};
+    use sessile_fixtures::{Instance, Proxy, ServerOptions, StartError, Tamper};
+    use sessile_stores::with_option;
     use sessile_stores::{Context, registry};
 
     use crate::support::{key, ttl};

@@ -129,7 +129,7 @@ fn a_save_that_encryption_refuses_is_counted_once_beneath() {
     for name in ["sessile", "files"] {
         let Some(instance) = start(name) else { continue };
         let url = instance.url_with("payload_bytes_max", "100");
-        let sealed = sessile_fixtures::with_option(&url, "seal", keys.to_str().unwrap());
+        let sealed = sessile_stores::with_option(&url, "seal", keys.to_str().unwrap());
         let store = sessile_stores::open(&sealed, &Context::default()).unwrap();
         let key = Key::session("counted1").unwrap();
         let failed = || store.shared_counts().unwrap().failed_saves;

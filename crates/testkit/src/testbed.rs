@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use sessile_core::{
     Begun, Bin, Capabilities, Clock, Durability, Key, Ownership, Record, Result, Sessions, Ttl,
 };
-use sessile_fixtures::{Instance, Proxy, Server, ServerOptions, StartError, with_option};
+use sessile_fixtures::{Instance, Proxy, Server, ServerOptions, StartError};
+use sessile_stores::with_option;
 use sessile_stores::{Fixture, StoreEntry};
 
 use crate::broken::{self, StoreFault};

@@ -1,7 +1,7 @@
 //! Source B: starts during garbage collection, and removal.
 
-use sessile_bench::Collection;
-use sessile_bench::report::Row;
+use sessile_results::Collection;
+use sessile_results::Row;
 
 use super::{code, figure, grouped, row, run, table, titles};
 

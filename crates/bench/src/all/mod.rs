@@ -9,10 +9,8 @@ mod summary;
 
 use sessile_core::Durability;
 
-use crate::collection::{PartState, SeriesPart};
-use crate::experiment::Experiment;
 use crate::experiments::{languages, rebuild};
-use crate::options::{Options, UsageError};
+use crate::options::Options;
 use crate::perl;
 use crate::php;
 use crate::run;
@@ -21,6 +19,9 @@ use plan::PlannedPart;
 pub(crate) use plan::SeriesPosition;
 pub use plan::{FinishedPart, SeriesPlan};
 use presets::SeriesEntry;
+use sessile_results::UsageError;
+use sessile_results::collection::{PartState, SeriesPart};
+use sessile_results::experiment::Experiment;
 pub use summary::SeriesSummary;
 
 #[derive(Clone, Debug)]

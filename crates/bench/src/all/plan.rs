@@ -5,9 +5,10 @@
 
 use std::time::{Duration, Instant};
 
+use sessile_results::collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
+use sessile_results::experiment::Experiment;
+
 use super::SeriesSummary;
-use crate::collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
-use crate::experiment::Experiment;
 use crate::interruption::interrupted;
 use crate::options::Options;
 use crate::run::{self, RunError};
@@ -146,7 +147,7 @@ fn left_out(part: &SeriesPart, interrupted: bool) -> Option<LeftOutExperiment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::UsageError;
+    use sessile_results::UsageError;
 
     fn collection() -> Collection {
         let part = |experiment: &str| SeriesPart {

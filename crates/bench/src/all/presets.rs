@@ -6,8 +6,7 @@
 //! and fewer sessions only widen the spread.
 
 use sessile_core::Durability;
-
-use crate::experiment::Experiment;
+use sessile_results::experiment::Experiment;
 
 /// An experiment in one form.
 #[derive(Clone, Copy, Debug)]

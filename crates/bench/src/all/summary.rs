@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use sessile_results::collection::{Collection, PartState, SeriesPart};
+use sessile_results::table::{ResultTable, right, text};
+
 use super::FinishedPart;
-use crate::collection::{Collection, PartState, SeriesPart};
-use crate::report::table::{ResultTable, right, text};
 
 #[derive(Clone, Debug)]
 pub struct SeriesSummary {
@@ -85,8 +86,8 @@ pub(crate) fn minutes_text(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collection::LeftOutExperiment;
-    use crate::report::{Report, Row, Settings};
+    use sessile_results::collection::LeftOutExperiment;
+    use sessile_results::{Report, Row, Settings};
 
     #[test]
     fn a_summary_has_a_line_for_each_experiment_and_what_is_missing() {

@@ -9,10 +9,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
+use sessile_results::statistics::Spread;
+use sessile_results::{LatencyUs, RoundSample};
 
 use crate::interruption::interrupted;
-use crate::report::{LatencyUs, RoundSample};
-use crate::statistics::Spread;
 
 /// `ab` reports its own times, so polling adds to none of them.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

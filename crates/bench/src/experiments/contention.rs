@@ -4,18 +4,19 @@
 //! second and works 0.2 ms under the lock, which shows the wait for a held session. Stores do not
 //! report waits, so they come from the times of all leases.
 
+use sessile_results::experiment::CLOSED_LOOP;
+use sessile_results::histogram::Latencies;
+use sessile_results::{Buckets, Row, Waits};
+
 use crate::experiments::sample_totals::SampleTotals;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, verification};
-use crate::histogram::Latencies;
 use crate::interruption::{interrupted, out_of_time};
-use crate::report::{Buckets, Row, Waits};
 use crate::run::RunError;
 use crate::selection::Choice;
 use crate::worker::protocol::{LeaseTimes, SampleAction, SamplePlan, SampleResult};
 
 /// A small page.
 const HOLD_NS: u64 = 200_000;
-pub(crate) const CLOSED_LOOP: &str = "closed-loop";
 const FIXED_RATE: &str = "fixed-rate";
 
 struct ContentionSeries {

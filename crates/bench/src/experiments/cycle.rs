@@ -3,6 +3,8 @@
 //! The figure that matters for an application. The loop is closed, or runs at a fixed rate with
 //! latency from the moment when a request was due.
 
+use sessile_results::workload::Workload;
+
 use crate::experiments::Bench;
 use crate::experiments::throughput::{self, MeasuredOp};
 use crate::options::CycleOp;
@@ -10,7 +12,6 @@ use crate::payload_spread::PayloadSpread;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::protocol::SampleAction;
-use crate::workload::Workload;
 
 /// Its own op name, so that nobody takes workload rows for cycles.
 const REQUEST: &str = "request";

@@ -18,13 +18,13 @@ use crate::experiments::{Bench, ReadyContender, check_interrupted, latency_of_fe
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
 use crate::reference::AfterDeath;
-use crate::report::faults::{ALL, HOLDER, SERVER, WRITER};
-use crate::report::{Faults, Row};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::process::WorkerProcess;
 use crate::worker::protocol::ContenderFailure;
 use journal::Journal;
+use sessile_results::tables::faults::{ALL, HOLDER, SERVER, WRITER};
+use sessile_results::{Faults, Row};
 
 /// For locks that end with their process. The slowest store documents 80 ms; the rest is for a busy
 /// machine.

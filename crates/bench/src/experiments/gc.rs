@@ -16,12 +16,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use sessile_core::Expiry;
+use sessile_results::Removal;
 use sessile_stores::StoreEntry;
 
 use crate::experiments::phase::PhaseSamples;
 use crate::experiments::{Bench, ReadyContender, check_interrupted};
 use crate::monotonic::now_ns;
-use crate::report::Removal;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::protocol::{

@@ -15,16 +15,17 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use sessile_core::Durability;
 use sessile_fixtures::PrivateDir;
+use sessile_results::LeftOut;
+use sessile_results::UsageError;
+use sessile_results::naming;
+use sessile_results::statistics::Spread;
+use sessile_results::{LatencyUs, Row};
 
 use crate::experiments::{Bench, check_interrupted};
 use crate::interruption::interrupted;
-use crate::naming;
-use crate::options::UsageError;
 use crate::redact;
-use crate::report::{LatencyUs, Row};
 use crate::run::RunError;
-use crate::selection::{Choice, ContenderSource, LeftOut, Selection, missing_tier};
-use crate::statistics::Spread;
+use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 
 /// A program that takes longer has hung. The quick ones take seconds each, unless others use the
 /// processors.

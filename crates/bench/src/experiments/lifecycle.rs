@@ -19,12 +19,12 @@ use sessile_core::Durability;
 use crate::experiments::ab::{self, AbReport};
 use crate::experiments::{Bench, check_interrupted, choice_position};
 use crate::interruption::interrupted;
-use crate::options::UsageError;
 use crate::php::{self, PhpInstallation, named};
-use crate::report::{CpuUs, RoundSample, Row, WebFigures};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 
+use sessile_results::UsageError;
+use sessile_results::{CpuUs, RoundSample, Row, WebFigures};
 use site::{ANSWER, LifecycleSite, PAYLOAD_BYTES, SiteOptions};
 
 const OP: &str = "page";

@@ -23,20 +23,19 @@ mod verification;
 
 use std::collections::BTreeMap;
 
-pub(crate) use contention::CLOSED_LOOP;
-
 use crate::against;
 use crate::all::SeriesPosition;
 use crate::interruption::interrupted;
 use crate::options::{Experiment, Settings};
 use crate::progress::Progress;
-use crate::report::{LatencyUs, Row};
 use crate::run::RunError;
-use crate::selection::{Choice, LeftOut, Selection};
+use crate::selection::{Choice, Selection};
 use crate::worker::PendingCleanup;
 use crate::worker::process::Launch;
 use crate::worker::protocol::ContenderFailure;
 use ready_contender::ReadyContender;
+use sessile_results::LeftOut;
+use sessile_results::{LatencyUs, Row};
 
 pub(crate) struct Bench {
     pub settings: Settings,

@@ -3,12 +3,14 @@
 //! A request begins a small session and commits a large payload. The outcome combines the store's
 //! answer with its content afterwards: stored, refused with the old payload in place, or lost.
 
+use sessile_results::SaveOutcome;
+use sessile_results::{Oversize, Row};
+
 use crate::experiments::{Bench, ReadyContender, check_interrupted, latency_of_few};
 use crate::oversize::SIZES;
-use crate::report::{Oversize, Row};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
-use crate::worker::oversize::{SaveOutcome, SaveReport, SaveTask};
+use crate::worker::oversize::{SaveReport, SaveTask};
 use crate::worker::protocol::ContenderFailure;
 
 const OP: &str = "save";

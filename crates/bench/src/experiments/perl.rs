@@ -16,13 +16,13 @@ use sessile_core::Durability;
 
 use crate::experiments::{Bench, check_interrupted, choice_position};
 use crate::interruption::interrupted;
-use crate::options::UsageError;
 use crate::perl::{Keeper, PerlInstallation, VALUES, named};
-use crate::report::{KeeperFigures, Row};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 use running_keeper::RunningKeeper;
 use series::KeeperSeries;
+use sessile_results::UsageError;
+use sessile_results::{KeeperFigures, Row};
 use values::SessionValues;
 
 pub(crate) use values::PAYLOAD_BYTES_MIN;

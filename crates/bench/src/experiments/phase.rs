@@ -6,12 +6,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use sessile_results::histogram::Latencies;
+use sessile_results::statistics::Spread;
+use sessile_results::{Buckets, CpuUs, LatencyUs, Modes, Removal, RoundSample, Row};
+
 use crate::experiments::ReadyContender;
-use crate::histogram::Latencies;
 use crate::interruption::interrupted;
 use crate::monotonic::wait_until;
-use crate::report::{Buckets, CpuUs, LatencyUs, Modes, Removal, RoundSample, Row};
-use crate::statistics::Spread;
 use crate::worker::protocol::{ContenderFailure, SamplePlan, SampleResult};
 
 /// A sample, and the CPU time of the server meanwhile.

@@ -2,16 +2,17 @@
 //!
 //! Owns the account of its sessions: which changes were acknowledged and must be there in the end.
 
+use sessile_results::Row;
+use sessile_results::WorkerMemory;
+
 use crate::deployment::Deployment;
 use crate::experiments::Bench;
 use crate::footprint::Footprint;
 use crate::monotonic::now_ns;
 use crate::options::{Experiment, Settings};
 use crate::redact;
-use crate::report::Row;
 use crate::room;
 use crate::selection::Choice;
-use crate::worker::WorkerMemory;
 use crate::worker::cleanup::CreatedSessions;
 use crate::worker::group::WorkerGroup;
 use crate::worker::protocol::{

@@ -15,13 +15,13 @@ use sessile_core::Durability;
 use crate::experiments::ab::{self, AbReport};
 use crate::experiments::lifecycle::{no_load_generator, processes};
 use crate::experiments::{Bench, check_interrupted};
-use crate::options::UsageError;
 use crate::php::{self, Handler, PhpInstallation};
-use crate::report::{CpuUs, Rebuild, RoundSample, Row, Siege};
 use crate::run::RunError;
 use crate::selection::{Choice, Selection};
-use crate::statistics::Spread;
 use cache::{CACHES, RegistryCache};
+use sessile_results::UsageError;
+use sessile_results::statistics::Spread;
+use sessile_results::{CpuUs, Rebuild, RoundSample, Row, Siege};
 use site::{ANSWER_BYTES, PageView, RebuildSite};
 
 const OP: &str = "view";

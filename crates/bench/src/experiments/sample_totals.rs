@@ -4,9 +4,10 @@
 
 use std::time::Duration;
 
+use sessile_results::histogram::Latencies;
+use sessile_results::{CpuUs, LatencyUs, RoundSample, Row};
+
 use crate::experiments::ReadyContender;
-use crate::histogram::Latencies;
-use crate::report::{CpuUs, LatencyUs, RoundSample, Row};
 use crate::worker::process::INTERRUPTED;
 use crate::worker::protocol::{ContenderFailure, SampleResult};
 

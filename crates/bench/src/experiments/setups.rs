@@ -7,6 +7,8 @@
 //! Invariant: samples with the same setup number come from the same two stores. A pair without room
 //! for another store keeps its setup.
 
+use sessile_results::compare::{ROUNDS_FOR_INTERVAL, ROUNDS_OF_SETUP};
+
 use crate::against;
 use crate::experiments::{Bench, ReadyContender};
 use crate::interruption::interrupted;
@@ -15,15 +17,10 @@ use crate::worker::protocol::ContenderFailure;
 
 /// Each costs a start, a fill and a verification.
 const SETUPS_MAX: usize = 10;
-/// With fewer there is no interval.
-pub(crate) const SETUPS_MIN: usize = 5;
-/// With fewer, a setup has no useful mean.
-const ROUNDS_OF_SETUP: usize = 5;
-/// With fewer there is one setup.
-pub(crate) const ROUNDS_MIN: usize = SETUPS_MIN * ROUNDS_OF_SETUP;
 
 pub(super) fn ends_before(round: usize, rounds: usize) -> bool {
-    let setups = if rounds < ROUNDS_MIN { 1 } else { SETUPS_MAX.min(rounds / ROUNDS_OF_SETUP) };
+    let setups =
+        if rounds < ROUNDS_FOR_INTERVAL { 1 } else { SETUPS_MAX.min(rounds / ROUNDS_OF_SETUP) };
     let setup = |round: usize| round * setups / rounds.max(1);
     round > 0 && setup(round) != setup(round - 1)
 }

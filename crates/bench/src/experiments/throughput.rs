@@ -4,17 +4,19 @@
 //! order drawn from the seed, so that a slow minute of the machine hits all of them. Counterparts
 //! are set up anew between rounds (`setups`).
 
+use sessile_results::LeftOut;
+use sessile_results::Row;
+use sessile_results::WorkerMemory;
+
 use crate::against;
 use crate::experiments::ready_contender::TOO_SLOW;
 use crate::experiments::sample_totals::SampleTotals;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, setups, verification};
 use crate::interruption::{interrupted, out_of_time};
 use crate::options::{Experiment, Settings};
-use crate::report::Row;
 use crate::room;
 use crate::run::RunError;
-use crate::selection::{Choice, LeftOut};
-use crate::worker::WorkerMemory;
+use crate::selection::Choice;
 use crate::worker::protocol::{ContenderFailure, SampleAction, SamplePlan};
 
 #[derive(Clone, Copy)]

@@ -3,10 +3,11 @@
 //! Invariant: no row is reported whose sessions were not verified. After a signal there is little
 //! time: contenders that filled fastest are verified first, the others are left out.
 
+use sessile_results::Row;
+
 use crate::experiments::throughput::CREATE;
 use crate::experiments::{Bench, ReadyContender, check_interrupted};
 use crate::interruption::{VERIFY_WITHIN, interrupted};
-use crate::report::Row;
 use crate::run::RunError;
 use crate::worker::process::INTERRUPTED;
 use crate::worker::protocol::ContenderFailure;

@@ -4,13 +4,11 @@
 
 mod settings;
 
-use std::fmt;
-
 use sessile_core::Durability;
+use sessile_results::workload::Workload;
 use sessile_scan::Profile;
 
-pub use crate::experiment::{CycleOp, Experiment};
-use crate::workload::Workload;
+pub use sessile_results::experiment::{CycleOp, Experiment};
 pub(crate) use settings::Settings;
 
 /// The flags as given. `None`: the preset decides.
@@ -76,18 +74,6 @@ impl Default for Options {
         }
     }
 }
-
-/// The options contradict each other or name something unknown. One sentence for the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UsageError(pub String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 #[cfg(test)]
 mod tests {

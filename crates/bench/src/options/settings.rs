@@ -6,17 +6,18 @@ use std::fmt;
 use std::time::Duration;
 
 use sessile_core::Durability;
+use sessile_results::UsageError;
+use sessile_results::experiment::{CycleOp, Experiment};
+use sessile_results::workload::Workload;
 
-use super::{Options, UsageError};
+use super::Options;
 use crate::defaults::{
     FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL,
 };
-use crate::experiment::{CycleOp, Experiment};
 use crate::experiments::perl;
 use crate::payload::PAYLOAD_BYTES_MIN;
 use crate::payload_spread::PayloadSpread;
 use crate::presets::{Preset, preset, up_to_processors};
-use crate::workload::Workload;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {

@@ -3,9 +3,9 @@
 //! Each entry states its locking: figures with and without locks answer different questions.
 
 use sessile_core::Durability;
+use sessile_results::UsageError;
+use sessile_results::naming;
 
-use crate::naming;
-use crate::options::UsageError;
 use crate::selection::{Choice, ContenderSource};
 
 #[derive(Debug)]

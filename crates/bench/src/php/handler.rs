@@ -3,9 +3,10 @@
 //! All handlers keep their connections between requests, as ours does.
 
 use sessile_core::Durability;
+use sessile_results::UsageError;
+use sessile_results::naming;
+use sessile_results::php_handlers::SESSILE;
 
-use crate::naming;
-use crate::options::UsageError;
 use crate::selection::{Choice, ContenderSource};
 
 #[derive(Clone, Debug)]
@@ -20,8 +21,6 @@ pub struct Handler {
     pub extensions: &'static [&'static str],
     pub package: &'static str,
     pub server: Option<&'static str>,
-    /// A request has its session exclusively until it ends.
-    pub locks: bool,
     pub durability: &'static [Durability],
     /// Settings that PHP reads only at its start; `{sessions}` and `{megabytes}` suffice for the
     /// whole run.
@@ -34,8 +33,6 @@ const VOLATILE: &[Durability] = &[Durability::None];
 const NONE_OR_COMMIT: &[Durability] = &[Durability::None, Durability::Commit];
 const NONE_OR_SECOND: &[Durability] = &[Durability::None, Durability::Second];
 const ALL: &[Durability] = &[Durability::None, Durability::Second, Durability::Commit];
-/// Our handler, in PHP and in results.
-pub(crate) const SESSILE: &str = "sessile";
 
 /// Base of the other entries: PHP's own, without durability.
 const PLAIN: Handler = Handler {
@@ -46,7 +43,6 @@ const PLAIN: Handler = Handler {
     extensions: &[],
     package: "php-fpm",
     server: None,
-    locks: true,
     durability: VOLATILE,
     at_start: &[],
     settings: &[],
@@ -72,7 +68,7 @@ const fn pdo(
 /// Drupal's handler has no transaction around the request that holds the row of its session; the
 /// frameworks' handlers do.
 const fn without_lock(handler: Handler) -> Handler {
-    Handler { variant: "nolock", locks: false, at_start: &[("contender.lock", "0")], ..handler }
+    Handler { variant: "nolock", at_start: &[("contender.lock", "0")], ..handler }
 }
 
 const PDO_MYSQL: Handler = Handler {
@@ -111,13 +107,11 @@ const PHP_MEMCACHED: Handler = Handler {
 
 const fn phpredis(
     variant: &'static str,
-    locks: bool,
     settings: &'static [(&'static str, &'static str)],
 ) -> Handler {
     Handler {
         name: "phpredis",
         variant,
-        locks,
         save_handler: "redis",
         save_path: "unix://{socket}?persistent=1",
         extensions: &["igbinary", "redis"],
@@ -144,25 +138,23 @@ pub const HANDLERS: &[Handler] = &[
         save_path: "",
         extensions: &["apcu"],
         package: "php-apcu",
-        locks: false,
         // The defaults hold 7,000 sessions, in a hash table for half as many.
         at_start: &[("apc.shm_size", "{megabytes}M"), ("apc.entries_hint", "{sessions}")],
         source: Some(include_str!("../../../../bench/contenders/php/handlers/apcu.php")),
         ..PLAIN
     },
-    phpredis("default", false, &[]),
-    phpredis("lock", true, &[("redis.session.locking_enabled", "1")]),
+    phpredis("default", &[]),
+    phpredis("lock", &[("redis.session.locking_enabled", "1")]),
     Handler {
         name: "magento-redis",
         save_handler: "user",
         save_path: "{magento}:{socket}",
         source: Some(include_str!("../../../../bench/contenders/php/handlers/magento.php")),
-        ..phpredis("default", true, &[])
+        ..phpredis("default", &[])
     },
     PHP_MEMCACHED,
     Handler {
         variant: "nolock",
-        locks: false,
         settings: &[("memcached.sess_persistent", "1"), ("memcached.sess_locking", "0")],
         ..PHP_MEMCACHED
     },
@@ -193,11 +185,6 @@ pub const HANDLERS: &[Handler] = &[
         ..sessile("memcached", "memcached+unix:{socket}")
     },
 ];
-
-/// Whether the handler with this title locks; `None` for an unknown title.
-pub fn locks(title: &str) -> Option<bool> {
-    HANDLERS.iter().find(|handler| handler.title() == title).map(|handler| handler.locks)
-}
 
 /// The handlers that `--stores` names; without names, all.
 pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Handler>, UsageError> {
@@ -236,6 +223,8 @@ impl Handler {
 
 #[cfg(test)]
 mod tests {
+    use sessile_results::php_handlers::locks;
+
     use super::*;
 
     #[test]
@@ -266,11 +255,10 @@ mod tests {
     }
 
     #[test]
-    fn what_locks_says_so() {
-        let known =
-            ["apcu", "phpredis", "phpredis#lock", "php-files", "sessile#redis", "unheard-of"]
-                .map(locks);
-        assert_eq!(known, [Some(false), Some(false), Some(true), Some(true), Some(true), None]);
+    fn what_is_told_of_locks_is_told_of_handlers_that_exist() {
+        let unlocked = titles(&[]).unwrap();
+        let unlocked: Vec<_> = unlocked.iter().filter(|title| !locks(title)).collect();
+        assert_eq!(unlocked.len(), 5, "{unlocked:?}");
     }
 
     #[test]

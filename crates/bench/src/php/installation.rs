@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sessile_fixtures::{ServerKind, Web};
+use sessile_results::php_handlers::SESSILE;
 
-use crate::php::handler::{Handler, MAGENTO_VARIABLE, SESSILE};
+use crate::php::handler::{Handler, MAGENTO_VARIABLE};
 
 /// Overrides the path of our handler's module.
 pub(crate) const MODULE_VARIABLE: &str = "SESSILE_PHP_MODULE";

@@ -7,7 +7,7 @@ mod handler;
 mod installation;
 mod versions;
 
-pub use handler::{HANDLERS, Handler, locks};
-pub(crate) use handler::{MAGENTO_VARIABLE, SESSILE, named};
+pub use handler::{HANDLERS, Handler};
+pub(crate) use handler::{MAGENTO_VARIABLE, named};
 pub(crate) use installation::{MODULE_VARIABLE, PhpInstallation};
-pub(crate) use versions::{OPCACHE, OPCACHE_MISSING, versions};
+pub(crate) use versions::versions;

@@ -6,13 +6,10 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 use sessile_fixtures::Web;
+use sessile_results::php_handlers::{OPCACHE, OPCACHE_MISSING};
 
 use crate::php::{Handler, PhpInstallation};
 use crate::selection::{Choice, ContenderSource};
-
-/// Its name among the versions, and what stands there without it.
-pub(crate) const OPCACHE: &str = "php-opcache";
-pub(crate) const OPCACHE_MISSING: &str = "missing";
 
 /// For the environment of a result. Extensions without a version of their own have PHP's.
 pub(crate) fn versions(php: &PhpInstallation, choices: &[Choice]) -> BTreeMap<String, String> {

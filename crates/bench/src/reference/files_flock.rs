@@ -15,17 +15,8 @@ use sessile_core::{Budget, Error, ErrorKind, Result, Swept};
 
 use super::handlers::ids;
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference, unprepared};
+use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
-
-pub(super) const REFERENCE: Reference = Reference {
-    name: "files-flock",
-    sentence: "Files as PHP's own handler writes them: open, flock, read, write, close",
-    removes: true,
-    on_disk: true,
-    after_death: AfterDeath::Freed,
-    ..Reference::shared(open)
-};
 
 const PREFIX: &str = "sess_";
 
@@ -38,7 +29,7 @@ struct FilesFlock {
     begun: Option<File>,
 }
 
-fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
+pub(super) fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     let paths = ids(opening).map(|id| place.join(format!("{PREFIX}{id}"))).collect();
     let (place, ttl) = (place.to_owned(), opening.ttl);
     Ok(Box::new(FilesFlock { place, ttl, paths, out: Vec::new(), begun: None }))

@@ -1,12 +1,9 @@
 //! `limit`: what physics allows. One process; no lock, checksum, expiry or allocation. A cycle is
 //! one look-up in a pre-sized open-addressing table, a copy of the payload out, a copy of the new
 //! payload into another slot, taken from a ring of n/4 free ones, and a swap of the location.
-use crate::{contender::Contender, reference::Reference, worker::protocol::OpenRequest};
+use crate::{contender::Contender, worker::protocol::OpenRequest};
 use sessile_core::{Error, ErrorKind, Result};
 use std::{path::Path, time::Duration};
-
-const SUMMARY: &str = "What physics allows: one process, a table of fixed size, no lock, no expiry";
-pub(super) const REFERENCE: Reference = Reference::in_process("limit", SUMMARY, open);
 
 struct Limit {
     ids: Vec<u128>,
@@ -18,7 +15,7 @@ struct Limit {
     begun: usize,           // position in the table
 }
 
-fn open(_: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
+pub(super) fn open(_: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     let (mut random, count) = (fastrand::Rng::with_seed(opening.seed), opening.ids as u32);
     let ids = std::iter::repeat_with(|| random.u128(..)).take(opening.ids).collect();
     let table = vec![(0, 0); (opening.ids * 2).next_power_of_two()];

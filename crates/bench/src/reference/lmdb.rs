@@ -18,15 +18,8 @@ use rustix::thread::futex;
 use sessile_core::{Clock, Error, ErrorKind, Result};
 
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference, unprepared};
+use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
-
-pub(super) const REFERENCE: Reference = Reference {
-    name: "lmdb",
-    sentence: "LMDB without syncing, in shared memory, with one futex a session as its lock",
-    after_death: AfterDeath::Stuck,
-    ..Reference::shared(open)
-};
 
 /// The file is sparse.
 const MAP_BYTES: usize = 64 << 30;
@@ -52,7 +45,7 @@ struct Lmdb {
     clock: Clock,
 }
 
-fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
+pub(super) fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES).max_dbs(2);
     // SAFETY: NOSYNC can corrupt the file when the host crashes; a crash clears shared memory.

@@ -12,16 +12,8 @@ use sessile_core::Result;
 use super::handlers::ids;
 use super::memcached_trips::MemcachedConnection;
 use crate::contender::Contender;
-use crate::reference::{Reference, unprepared};
+use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
-
-pub(super) const REFERENCE: Reference = Reference {
-    name: "memcached-ignored",
-    sentence: "Memcached as a program uses it that ignores the answer to set",
-    server: Some("memcached"),
-    loses_large: true,
-    ..Reference::shared(open)
-};
 
 struct Ignored {
     line: MemcachedConnection,
@@ -31,7 +23,7 @@ struct Ignored {
     begun: Option<usize>,
 }
 
-fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
+pub(super) fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     let keys = ids(opening).map(|id| format!("cache.{id}")).collect();
     Ok(Box::new(Ignored {
         line: MemcachedConnection::connect(place)?,

@@ -15,24 +15,8 @@ use sessile_core::{Error, ErrorKind, Result};
 
 use super::handlers::{LOCK, ids, prefetch, wait_for_lock};
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference, unprepared};
+use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
-
-pub(super) const FOUR_TRIPS: Reference = Reference {
-    name: "memcached-four-trips",
-    sentence: "Memcached as today's handlers use it: lock, read, write and unlock in four round \
-               trips",
-    server: Some("memcached"),
-    after_death: AfterDeath::Lapses,
-    ..Reference::shared(|place, opening| open(place, opening, false))
-};
-pub(super) const TWO_TRIPS: Reference = Reference {
-    name: "memcached-two-trips",
-    sentence: "Memcached with lock and read in one write, and write and unlock in one",
-    only_throughput: true,
-    open: |place, opening| open(place, opening, true),
-    ..FOUR_TRIPS
-};
 
 /// The default of `memcached.sess_lock_wait_min` and `_max` (php_memcached.c, version 3).
 const POLL_OF_HANDLER: Duration = Duration::from_millis(150);
@@ -49,7 +33,11 @@ struct MemcachedTrips {
     begun: Option<usize>,
 }
 
-fn open(place: &Path, opening: &OpenRequest, pipelined: bool) -> Result<Box<dyn Contender>> {
+pub(super) fn open(
+    place: &Path,
+    opening: &OpenRequest,
+    pipelined: bool,
+) -> Result<Box<dyn Contender>> {
     let line = MemcachedConnection::connect(place)?;
     let key = |id: String| (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"));
     let keys = ids(opening).map(key).collect();

@@ -16,30 +16,13 @@ use std::time::Duration;
 use mysql::consts::CapabilityFlags;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Statement, Value};
-use sessile_core::{Durability, Error, ErrorKind, Result};
+use sessile_core::{Error, ErrorKind, Result};
 
 use super::handlers::{check_one_row, expiry_seconds, ids, lock_timeout, prefetch};
 use crate::contender::Contender;
 use crate::defaults::WAIT_MAX;
-use crate::reference::{AfterDeath, Reference, unprepared};
+use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
-
-pub(super) const FOUR_TRIPS: Reference = Reference {
-    name: "mysql-transaction",
-    sentence: "MySQL as today's handlers use it: a transaction with a row lock, held over the \
-               request",
-    server: Some("mariadbd"),
-    durability: &[Durability::None, Durability::Second, Durability::Commit],
-    after_death: AfterDeath::Freed,
-    ..Reference::shared(|place, opening| open(place, opening, false))
-};
-pub(super) const TWO_TRIPS: Reference = Reference {
-    name: "mysql-two-trips",
-    sentence: "MySQL without BEGIN, and with a procedure that updates and commits",
-    only_throughput: true,
-    open: |place, opening| open(place, opening, true),
-    ..FOUR_TRIPS
-};
 
 /// A row lock was not granted within `innodb_lock_wait_timeout`.
 const LOCK_WAIT_TIMEOUT: u16 = 1_205;
@@ -101,7 +84,11 @@ fn procedure(name: &str, does: &str) -> String {
     )
 }
 
-fn open(place: &Path, opening: &OpenRequest, two_trips: bool) -> Result<Box<dyn Contender>> {
+pub(super) fn open(
+    place: &Path,
+    opening: &OpenRequest,
+    two_trips: bool,
+) -> Result<Box<dyn Contender>> {
     connect(place, opening, two_trips)
         .map(|transaction| Box::new(transaction) as Box<dyn Contender>)
 }
@@ -330,7 +317,7 @@ mod tests {
     /// Results and number of restarted transactions of two requests that begin and then commit a
     /// session each; `None` without the server.
     fn two_at_once(sessions: [usize; 2], level: Option<&str>) -> Option<([Result<()>; 2], u64)> {
-        let place = Place::start(FOUR_TRIPS.name)?;
+        let place = Place::start("mysql-transaction")?;
         let opening = opening(&place);
         // In two threads: a commit may wait for the other one.
         let held = std::sync::Barrier::new(2);
@@ -371,7 +358,7 @@ mod tests {
     /// long on that as the rows of four trips do, and our store looked better than it is.
     #[test]
     fn two_trips_are_two_prepared_statements() {
-        let Some(place) = Place::start(TWO_TRIPS.name) else { return };
+        let Some(place) = Place::start("mysql-two-trips") else { return };
         let mut contender = connect(place.path(), &opening(&place), true).unwrap();
         contender.create(0, b"a cart", Duration::from_secs(60)).unwrap();
         let executed = |contender: &mut MysqlTransaction| {

@@ -11,31 +11,14 @@ use std::time::Duration;
 
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::DataRowBody;
-use sessile_core::{Durability, Result};
+use sessile_core::Result;
 
 use super::handlers::{check_one_row, expiry_seconds, ids, prefetch};
 use super::postgres_connection::{PostgresConnection, failed};
 use crate::contender::Contender;
 use crate::defaults::WAIT_MAX;
-use crate::reference::{AfterDeath, Reference, unprepared};
+use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
-
-pub(super) const FOUR_TRIPS: Reference = Reference {
-    name: "postgres-transaction",
-    sentence: "PostgreSQL as today's handlers use it: a transaction with a row lock, held over the \
-               request",
-    server: Some("postgres"),
-    durability: &[Durability::None, Durability::Second, Durability::Commit],
-    after_death: AfterDeath::Freed,
-    ..Reference::shared(|place, opening| open(place, opening, false))
-};
-pub(super) const TWO_TRIPS: Reference = Reference {
-    name: "postgres-two-trips",
-    sentence: "PostgreSQL with BEGIN and SELECT in one write, and UPDATE and COMMIT in one",
-    only_throughput: true,
-    open: |place, opening| open(place, opening, true),
-    ..FOUR_TRIPS
-};
 
 /// The advisory lock serialises workers: the server's IF NOT EXISTS alone is not safe against two
 /// at once.
@@ -77,7 +60,11 @@ struct PostgresTransaction {
     begun: Option<usize>,
 }
 
-fn open(place: &Path, opening: &OpenRequest, pipelined: bool) -> Result<Box<dyn Contender>> {
+pub(super) fn open(
+    place: &Path,
+    opening: &OpenRequest,
+    pipelined: bool,
+) -> Result<Box<dyn Contender>> {
     let mut connection = PostgresConnection::open(place)?;
     connection.execute_text(TABLE)?;
     connection.execute_text(&format!("SET lock_timeout = {}", WAIT_MAX.as_millis()))?;

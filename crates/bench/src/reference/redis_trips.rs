@@ -10,43 +10,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use redis::{Cmd, Connection, RedisError, Script, Value};
-use sessile_core::{Durability, Error, ErrorKind, Result};
+use sessile_core::{Error, ErrorKind, Result};
 
 use super::handlers::{LOCK, ids, prefetch, wait_for_lock};
 use crate::contender::Contender;
-use crate::reference::{AfterDeath, Reference, unprepared};
+use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
 
-const IN_REDIS: Reference = Reference {
-    server: Some("redis-server"),
-    durability: &[Durability::None, Durability::Second, Durability::Commit],
-    after_death: AfterDeath::Lapses,
-    ..Reference::shared(|place, opening| open(place, opening, Locking::FourTrips))
-};
 /// The default of phpredis, `redis.session.lock_wait_time = 20000`, in microseconds.
 const POLL: Duration = Duration::from_millis(20);
-
-pub(super) const FOUR_TRIPS: Reference = Reference {
-    name: "redis-four-trips",
-    sentence: "Redis as today's handlers use it: lock, read, write and unlock in four round trips",
-    ..IN_REDIS
-};
-pub(super) const TWO_TRIPS: Reference = Reference {
-    name: "redis-two-trips",
-    sentence: "Redis with lock and read in one write, and write and unlock in one script",
-    only_throughput: true,
-    open: |place, opening| open(place, opening, Locking::TwoTrips),
-    ..IN_REDIS
-};
-pub(super) const SETEX: Reference = Reference {
-    name: "redis-setex",
-    sentence: "Redis without a lock: GET and PSETEX, as a published measurement used it",
-    only_throughput: true,
-    unlocked: true,
-    after_death: AfterDeath::NoLock,
-    open: |place, opening| open(place, opening, Locking::Without),
-    ..IN_REDIS
-};
 
 const UNLOCK: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', \
                       KEYS[1]) else return 0 end";
@@ -57,7 +29,7 @@ const CHANGE_AND_UNLOCK: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then r
     return redis.call('DEL', KEYS[1])";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Locking {
+pub(super) enum Locking {
     FourTrips,
     TwoTrips,
     Without,
@@ -76,7 +48,11 @@ struct RedisTrips {
     begun: Option<(usize, String)>,
 }
 
-fn open(place: &Path, opening: &OpenRequest, locking: Locking) -> Result<Box<dyn Contender>> {
+pub(super) fn open(
+    place: &Path,
+    opening: &OpenRequest,
+    locking: Locking,
+) -> Result<Box<dyn Contender>> {
     let client = redis::Client::open(format!("redis+unix:{}", place.display())).map_err(failed)?;
     let key =
         |id: String| (format!("PHPREDIS_SESSION:{id}"), format!("PHPREDIS_SESSION:{id}_LOCK"));

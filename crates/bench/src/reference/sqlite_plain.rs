@@ -14,19 +14,8 @@ use sessile_core::{Durability, Error, ErrorKind, Result};
 use super::handlers::{check_one_row, expiry_seconds, ids, lock_timeout, prefetch};
 use crate::contender::Contender;
 use crate::defaults::WAIT_MAX;
-use crate::reference::{AfterDeath, Reference, unprepared};
+use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
-
-pub(super) const REFERENCE: Reference = Reference {
-    name: "sqlite-plain",
-    sentence: "SQLite with the database locked over the request: BEGIN IMMEDIATE, SELECT, UPDATE, \
-               COMMIT",
-    durability: &[Durability::None, Durability::Second, Durability::Commit],
-    only_throughput: true,
-    on_disk: true,
-    after_death: AfterDeath::Freed,
-    ..Reference::shared(open)
-};
 
 const INSERT: &str = "INSERT INTO sessions (data, expires, due, id) VALUES (?1, ?2, ?2, ?3)";
 const SELECT: &str = "SELECT data FROM sessions WHERE id = ?1";
@@ -41,7 +30,7 @@ struct SqlitePlain {
     begun: Option<usize>,
 }
 
-fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
+pub(super) fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Contender>> {
     let connection = connect(place, opening.contender.durability()).map_err(failed)?;
     let ids = ids(opening).collect();
     Ok(Box::new(SqlitePlain { connection, ids, ttl: opening.ttl, out: None, begun: None }))

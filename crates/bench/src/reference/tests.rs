@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use sessile_core::Durability;
 use sessile_fixtures::{PrivateDir, Proxy, Server, ServerKind, ServerOptions};
+use sessile_results::Row;
 
-use super::{REFERENCES, Reference, by_name};
+use super::{REFERENCES, Reference, by_name, open_by_name};
 use crate::contender::Contender;
 use crate::payload_spread::PayloadSpread;
-use crate::report::Row;
 use crate::worker::protocol::{ContenderSpec, OpenRequest};
 
 /// A row with its directory and server.
@@ -43,7 +43,7 @@ impl Place {
     }
 
     pub(crate) fn open(&self) -> Box<dyn Contender> {
-        (self.reference.open)(self.path(), &opening(self)).unwrap()
+        open_by_name(self.reference.name, self.path(), &opening(self)).unwrap()
     }
 }
 
@@ -128,7 +128,7 @@ fn a_row_takes_as_many_round_trips_as_it_says() {
     ] {
         let Some(place) = Place::start(name) else { continue };
         let proxy = Proxy::before(place.path()).unwrap();
-        let mut contender = (place.reference.open)(proxy.socket(), &opening(&place)).unwrap();
+        let mut contender = open_by_name(name, proxy.socket(), &opening(&place)).unwrap();
         contender.create(0, b"a cart", Duration::from_secs(60)).unwrap();
         // The first cycle may load a script.
         for warm_up in [true, false] {

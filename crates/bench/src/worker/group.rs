@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 
+use sessile_results::WorkerMemory;
+
 use crate::interruption::{GiveUpCheck, interrupted, out_of_time};
 use crate::monotonic::{now_ns, wait_until};
 use crate::worker::cleanup::{CreatedSessions, PIECE};
-use crate::worker::memory::WorkerMemory;
+use crate::worker::memory::measure_memory;
 use crate::worker::oversize::{SaveReport, SaveTask};
 use crate::worker::placement;
 use crate::worker::process::{Launch, TASK_MAX, WorkerProcess, check_server, failure, unexpected};
@@ -184,7 +186,7 @@ impl WorkerGroup {
     }
 
     pub(crate) fn memory(&self, count: usize) -> WorkerMemory {
-        WorkerMemory::measure(self.workers.iter().take(count).map(|worker| worker.pid()))
+        measure_memory(self.workers.iter().take(count).map(|worker| worker.pid()))
     }
 
     /// Does not wait for the answer.

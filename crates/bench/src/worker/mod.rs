@@ -17,6 +17,5 @@ pub(crate) mod sample;
 mod serve;
 
 pub use cleanup::PendingCleanup;
-pub use memory::WorkerMemory;
 pub use process::Launch;
 pub use serve::serve;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sessile_core::ErrorKind;
+use sessile_results::{ContentAfterSave, SaveOutcome};
 
 use crate::contender::Contender;
 use crate::monotonic::now_ns;
@@ -29,54 +30,6 @@ pub struct SaveReport {
     pub save_ns: u64,
     /// The read after that.
     pub read_ns: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SaveOutcome {
-    /// Acknowledged, and read back byte for byte.
-    #[default]
-    Stored,
-    /// An error, and the old payload is intact.
-    Refused,
-    /// An error, but stored.
-    Contradicted,
-    /// Acknowledged but not stored, or neither payload is there.
-    Lost,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ContentAfterSave {
-    /// The large payload.
-    New,
-    /// The small payload.
-    Old,
-    /// No session.
-    Nothing,
-    /// Another payload.
-    Other,
-}
-
-impl SaveOutcome {
-    fn judge(acknowledged: bool, after: ContentAfterSave) -> SaveOutcome {
-        match (acknowledged, after) {
-            (true, ContentAfterSave::New) => SaveOutcome::Stored,
-            (false, ContentAfterSave::Old) => SaveOutcome::Refused,
-            (false, ContentAfterSave::New) => SaveOutcome::Contradicted,
-            (true, ContentAfterSave::Old)
-            | (_, ContentAfterSave::Nothing | ContentAfterSave::Other) => SaveOutcome::Lost,
-        }
-    }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            SaveOutcome::Stored => "stored",
-            SaveOutcome::Refused => "refused",
-            SaveOutcome::Contradicted => "contradicted",
-            SaveOutcome::Lost => "lost",
-        }
-    }
 }
 
 /// Saves a large payload over a small one. Fails when the small one cannot be stored, or the

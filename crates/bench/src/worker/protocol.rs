@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sessile_core::Durability;
+use sessile_results::workload::Workload;
 
 use crate::payload_spread::PayloadSpread;
 use crate::worker::faults::{FaultTask, SessionAccess};
 use crate::worker::oversize::{SaveReport, SaveTask};
-use crate::workload::Workload;
 
 /// The first line to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -10,10 +10,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use sessile_core::Result;
+use sessile_results::histogram::Latencies;
 
 use self::arrivals::Arrivals;
 use crate::contender::Contender;
-use crate::histogram::Latencies;
 use crate::monotonic::{cpu_us, now_ns, wait_until};
 use crate::payload::Payloads;
 use crate::published::CREATED_TTL;

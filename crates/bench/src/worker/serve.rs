@@ -138,10 +138,9 @@ fn open(opening: &OpenRequest, open_test: OpenTest<'_>) -> Result<Box<dyn Conten
         ContenderSpec::Store { url, reconnects } => {
             Ok(Box::new(StoreContender::open(url, *reconnects, opening)?))
         }
-        ContenderSpec::Reference { name, place, .. } => match reference::by_name(name) {
-            Some(reference) => (reference.open)(place, opening),
-            None => Err(Error::new(ErrorKind::InvalidArgument, "no such reference row")),
-        },
+        ContenderSpec::Reference { name, place, .. } => {
+            reference::open_by_name(name, place, opening)
+        }
         ContenderSpec::Test { name, place } => open_test(name, place, opening.ids)
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "no such contender of a test")),
     }

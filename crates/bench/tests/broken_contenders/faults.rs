@@ -1,7 +1,8 @@
 //! What `faults` must find out: the contender is whole until somebody is killed.
 
-use sessile_bench::report::{Faults, Row};
-use sessile_bench::{Experiment, Options};
+use sessile_bench::Options;
+use sessile_results::Experiment;
+use sessile_results::{Faults, Row};
 
 use crate::{contender, options, report};
 

@@ -1,6 +1,7 @@
 //! What a signal leaves of a run: rounds that were whole and could be verified, and nothing else.
 
-use sessile_bench::{Experiment, Options, Report};
+use sessile_bench::Options;
+use sessile_results::{Experiment, Report};
 
 use crate::{options, report};
 

@@ -19,11 +19,10 @@ use std::fs;
 use std::process::Command;
 
 use contender::open;
-use sessile_bench::report::{ContentAfterSave, Row, SaveOutcome};
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{
-    Choice, ContenderSource, CycleOp, Experiment, Options, Report, Workload, run_choices,
-};
+use sessile_bench::{Choice, ContenderSource, Options, run_choices};
+use sessile_results::{ContentAfterSave, Row, SaveOutcome};
+use sessile_results::{CycleOp, Experiment, Report, Workload};
 
 macro_rules! named {
     ($($test:path),* $(,)?) => { &[$((stringify!($test), $test as fn())),*] };

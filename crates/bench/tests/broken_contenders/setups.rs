@@ -1,8 +1,9 @@
 //! Two programs in the same rounds, whose stores are set up several times: what the first ones lost
 //! is not forgotten with them.
 
-use sessile_bench::report::Row;
-use sessile_bench::{Choice, Experiment, Options, Report, run_choices_against};
+use sessile_bench::{Choice, Options, run_choices_against};
+use sessile_results::Row;
+use sessile_results::{Experiment, Report};
 
 use crate::{chosen, launch, options};
 

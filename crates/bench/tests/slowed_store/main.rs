@@ -17,11 +17,10 @@ mod contender;
 
 use std::process::ExitCode;
 
-use sessile_bench::compare::{Comparison, Interval, Verdict, compare};
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{
-    Choice, Collection, ContenderSource, Experiment, Options, against, run_choices_against,
-};
+use sessile_bench::{Choice, ContenderSource, Options, against, run_choices_against};
+use sessile_results::compare::{Comparison, Interval, Verdict, compare};
+use sessile_results::{Collection, Experiment};
 
 const WORKER: &str = "bench-worker";
 /// The store, unless `SESSILE_TRIAL_STORE` names another scheme that takes a directory (`files`).

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use sessile_bench::Experiment;
 use sessile_core::Durability;
+use sessile_results::Experiment;
 
 /// `sessile bench all`.
 #[derive(Args, Debug)]

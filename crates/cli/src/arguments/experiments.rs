@@ -6,8 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sessile_bench::{CycleOp, Options, Workload};
+use sessile_bench::Options;
 use sessile_core::Durability;
+use sessile_results::{CycleOp, Workload};
 
 use super::durability;
 

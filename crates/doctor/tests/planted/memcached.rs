@@ -2,8 +2,8 @@
 
 use sessile_core::{Durability, Key, Ttl};
 use sessile_doctor::Examination;
-use sessile_fixtures::with_option;
 use sessile_stores::ask_server::ask;
+use sessile_stores::with_option;
 
 use crate::started::{codes, filled, server};
 

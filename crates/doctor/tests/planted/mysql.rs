@@ -5,7 +5,7 @@ use std::process::Command;
 
 use sessile_core::Durability;
 use sessile_doctor::Examination;
-use sessile_fixtures::with_option;
+use sessile_stores::with_option;
 
 use crate::started::{codes, filled, server};
 

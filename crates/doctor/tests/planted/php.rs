@@ -156,7 +156,7 @@ fn debians_collector_is_none_for_another_handler() {
 fn a_request_that_outlives_its_lock_is_found_and_a_shorter_one_is_sound() {
     let dir = directory();
     let Some(instance) = crate::started::server("redis", &[]) else { return };
-    let url = sessile_fixtures::with_option(instance.url(), "lock_ttl_ms", "60000");
+    let url = sessile_stores::with_option(instance.url(), "lock_ttl_ms", "60000");
     let path = format!("\"{url}\"");
     for (longest, outlives) in [("0", true), ("61", true), ("30", false)] {
         let planted = [
@@ -177,7 +177,7 @@ fn a_request_that_outlives_its_lock_is_found_and_a_shorter_one_is_sound() {
 fn a_php_with_another_prefix_is_found() {
     let dir = directory();
     let Some(instance) = crate::started::server("redis", &[]) else { return };
-    let with = |prefix| sessile_fixtures::with_option(instance.url(), "prefix", prefix);
+    let with = |prefix| sessile_stores::with_option(instance.url(), "prefix", prefix);
     for (prefix, other) in [("shop", false), ("blog", true)] {
         let path = format!("\"{}\"", with(prefix));
         let planted = [("session.save_handler", "sessile"), ("session.save_path", path.as_str())];

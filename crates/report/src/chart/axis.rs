@@ -5,8 +5,7 @@
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-
-use sessile_bench::report::number::{exact, tick};
+use sessile_results::number::{exact, tick};
 
 /// Above this ratio of the largest to the smallest value a linear axis hides small values.
 const FACTOR_LINEAR_MAX: f64 = 12.0;

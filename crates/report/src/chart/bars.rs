@@ -13,7 +13,7 @@ use crate::DrawError;
 use crate::ids::ElementIds;
 use crate::ink::Ink;
 use maud::Markup;
-use sessile_bench::report::number::short;
+use sessile_results::number::short;
 
 /// All in pixels.
 const WIDTH: i32 = 760;

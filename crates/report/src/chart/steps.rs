@@ -5,12 +5,12 @@
 use maud::Markup;
 use plotters::element::Rectangle;
 use plotters::style::Color;
+use sessile_results::number::{tick, time};
 
 use super::{Canvas, ChartText, TextAnchor, drawn, line, write};
 use crate::DrawError;
 use crate::ids::ElementIds;
 use crate::ink::Ink;
-use sessile_bench::report::number::{tick, time};
 
 const WIDTH: i32 = 360;
 const LEFT: i32 = 40;

@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 
 use maud::{Markup, html};
-use sessile_bench::report::{Row, contention};
-use sessile_bench::statistics::is_told;
+use sessile_results::Row;
+use sessile_results::statistics::is_told;
+use sessile_results::tables::contention;
 
 use super::{conditions, not_run};
 use crate::DrawError;

@@ -3,8 +3,8 @@
 //! Losses that the tier of a store allows are shown, but are not faults.
 
 use maud::{Markup, html};
-use sessile_bench::report::faults::{self, ALL, KILLS, SERVER};
-use sessile_bench::report::{Faults, Row};
+use sessile_results::tables::faults::{self, ALL, KILLS, SERVER};
+use sessile_results::{Faults, Row};
 
 use super::{not_run, spoilt};
 use crate::DrawError;

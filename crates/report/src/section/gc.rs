@@ -1,8 +1,9 @@
 //! The effect of garbage collection on requests: a pair of histograms for each contender.
 
 use maud::{Markup, html};
-use sessile_bench::report::number::{count, time};
-use sessile_bench::report::{Buckets, Modes, Row, gc};
+use sessile_results::number::{count, time};
+use sessile_results::tables::gc;
+use sessile_results::{Buckets, Modes, Row};
 
 use super::{conditions, not_run};
 use crate::DrawError;

@@ -1,7 +1,7 @@
 //! Sessions of web frameworks in Python, Node and Perl, each in its own runtime.
 
 use maud::{Markup, html};
-use sessile_bench::report::languages;
+use sessile_results::tables::languages;
 
 use super::not_run;
 use crate::ids::ElementIds;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use sessile_bench::report::table::text;
+use sessile_results::table::text;
 
 use crate::ids::ElementIds;
 use crate::runs::PageReports;

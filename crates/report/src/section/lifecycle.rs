@@ -4,9 +4,10 @@
 //! Handlers in the process and over a socket have charts of their own, which include failures.
 
 use maud::{Markup, html};
-use sessile_bench::php;
-use sessile_bench::report::number::count;
-use sessile_bench::report::{KINDS, Row, lifecycle, visitors};
+use sessile_results::number::count;
+use sessile_results::php_handlers;
+use sessile_results::tables::{lifecycle, visitors};
+use sessile_results::{KINDS, Row};
 
 use super::{CURVES, curves, not_run, speed, spoilt, wrong_ones};
 use crate::DrawError;
@@ -56,7 +57,7 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawErro
 fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Result<Markup, DrawError> {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
-        let here = |row: &&&Row| row.kind == kind && php::locks(&row.title()) != Some(false);
+        let here = |row: &&&Row| row.kind == kind && php_handlers::locks(&row.title());
         let rows: Vec<&Row> = pages.iter().filter(here).copied().collect();
         if !rows.is_empty() {
             let title = format!("{place}, with a lock{}", run.tier_suffix);

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use sessile_bench::Report;
-use sessile_bench::report::number::{bytes, figure};
-use sessile_bench::report::table::{right, text};
+use sessile_results::Report;
+use sessile_results::number::{bytes, figure};
+use sessile_results::table::{right, text};
 
 use super::prose;
 use crate::ids::ElementIds;

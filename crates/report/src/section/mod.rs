@@ -26,9 +26,9 @@ mod warnings;
 mod workloads;
 
 use maud::{Markup, html};
-use sessile_bench::report::Row;
-use sessile_bench::report::number::with_noun;
-use sessile_bench::{Experiment, Report};
+use sessile_results::Row;
+use sessile_results::number::with_noun;
+use sessile_results::{Experiment, Report};
 
 use crate::DrawError;
 use crate::chart::Curve;
@@ -62,7 +62,10 @@ pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Sectio
     requests.extend(workloads::body(runs, ids)?.map(|body| part("workloads", "Workloads", body)));
     Ok(vec![
         section("Which store for which site", vec![part("verdict", "", verdict::body(runs, ids))]),
-        section("What each store can do", vec![part("features", "", features::body(ids))]),
+        section(
+            "What each store can do",
+            vec![part("features", "", features::body(runs.stores, ids))],
+        ),
         section("Locked requests", requests),
         section("Create, read and change", vec![part("ops", "", throughput::ops(runs, ids)?)]),
         section(

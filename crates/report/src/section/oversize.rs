@@ -1,7 +1,7 @@
 //! The fate of a session of megabytes: stored, refused with an error, or lost.
 
 use maud::{Markup, html};
-use sessile_bench::report::oversize;
+use sessile_results::tables::oversize;
 
 use super::{not_run, spoilt};
 use crate::ids::ElementIds;

@@ -4,11 +4,11 @@
 //! other was measured.
 
 use maud::{Markup, html};
-use sessile_bench::recommend::handler_of_row;
-use sessile_bench::report::Row;
-use sessile_bench::report::number::{time, with_noun};
-use sessile_bench::statistics::is_told;
+use sessile_advice::handler_of_row;
 use sessile_core::Durability;
+use sessile_results::Row;
+use sessile_results::number::{time, with_noun};
+use sessile_results::statistics::is_told;
 
 use super::throughput::{in_order, length};
 use super::verdict;

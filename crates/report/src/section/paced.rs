@@ -1,9 +1,10 @@
 //! Requests at a fixed rate: the latency from the moment when a request is due.
 
 use maud::{Markup, html};
-use sessile_bench::report::number::{count, time};
-use sessile_bench::report::{KINDS, Row, throughput};
-use sessile_bench::statistics::is_told;
+use sessile_results::number::{count, time};
+use sessile_results::statistics::is_told;
+use sessile_results::tables::throughput;
+use sessile_results::{KINDS, Row};
 
 use super::{CURVES, conditions, curves, not_run, wrong_ones};
 use crate::DrawError;

@@ -2,7 +2,8 @@
 //! consequences.
 
 use maud::{Markup, html};
-use sessile_bench::report::{KINDS, Row, perl};
+use sessile_results::tables::perl;
+use sessile_results::{KINDS, Row};
 
 use super::{conditions, not_run};
 use crate::ids::ElementIds;

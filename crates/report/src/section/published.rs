@@ -2,9 +2,9 @@
 //! the difference.
 
 use maud::{Markup, html};
-use sessile_bench::report::Row;
-use sessile_bench::report::number::{count, figure};
-use sessile_bench::report::table::{ResultTable, TableCell, bad, right, text};
+use sessile_results::Row;
+use sessile_results::number::{count, figure};
+use sessile_results::table::{ResultTable, TableCell, bad, right, text};
 
 use super::{conditions, not_run};
 use crate::ids::ElementIds;

@@ -2,7 +2,7 @@
 //! contender.
 
 use maud::{Markup, html};
-use sessile_bench::report::rebuild;
+use sessile_results::tables::rebuild;
 
 use super::{not_run, spoilt};
 use crate::ids::ElementIds;

@@ -1,7 +1,8 @@
 //! The cost of a request and of a session: processor time and space, with the most workers.
 
 use maud::{Markup, html};
-use sessile_bench::report::{Row, throughput};
+use sessile_results::Row;
+use sessile_results::tables::throughput;
 
 use crate::ids::ElementIds;
 use crate::runs::PageReports;

@@ -2,8 +2,9 @@
 //! apart.
 
 use maud::{Markup, html};
-use sessile_bench::report::number::with_noun;
-use sessile_bench::report::{KINDS, Row, scale};
+use sessile_results::number::with_noun;
+use sessile_results::tables::scale;
+use sessile_results::{KINDS, Row};
 
 use super::throughput::small;
 use super::{CURVES, conditions, curves, not_run, speed, wrong_ones};

@@ -2,8 +2,9 @@
 //! socket and durability tiers apart.
 
 use maud::{Markup, html};
-use sessile_bench::report::table::ResultTable;
-use sessile_bench::report::{KINDS, Row, throughput};
+use sessile_results::table::ResultTable;
+use sessile_results::tables::throughput;
+use sessile_results::{KINDS, Row};
 
 use super::{conditions, interval, not_run, published};
 use crate::DrawError;
@@ -199,7 +200,7 @@ fn table(ranked: &[String], rows: &[&Row], place: &str) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sessile_bench::statistics::Spread;
+    use sessile_results::statistics::Spread;
 
     #[test]
     fn the_fastest_comes_first_and_what_failed_stays() {

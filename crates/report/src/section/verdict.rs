@@ -2,14 +2,13 @@
 //! results.
 
 use maud::{Markup, html};
-use sessile_bench::recommend::{
+use sessile_advice::{
     RankedStore, Recommendation, RuleEffect, SiteKind, handlers_without_row, recommend,
     shared_notes, site_kinds,
 };
-use sessile_bench::report::number::{bytes, count, figure};
-use sessile_bench::report::table::{TableCell, bad, right, right_or_empty, text};
 use sessile_core::Durability;
-use sessile_stores::registry::STORES;
+use sessile_results::number::{bytes, count, figure};
+use sessile_results::table::{TableCell, bad, right, right_or_empty, text};
 
 use super::prose;
 use crate::ids::ElementIds;
@@ -83,13 +82,15 @@ fn answers(
     tier: Durability,
 ) -> Vec<(SiteKind, Recommendation)> {
     let site_kinds = site_kinds(installed, tier).into_iter();
-    site_kinds.map(|kind| (kind.clone(), recommend(&kind.site, runs.reports))).collect()
+    site_kinds
+        .map(|kind| (kind.clone(), recommend(&kind.site, runs.reports, runs.stores)))
+        .collect()
 }
 
 /// Servers on the measuring machine, whose versions results name. Nothing says which of them a site
 /// has.
 fn installed(runs: &PageReports<'_>) -> Vec<String> {
-    let servers = STORES.iter().filter_map(|entry| entry.capabilities.server);
+    let servers = runs.stores.iter().filter_map(|entry| entry.capabilities.server);
     let here = |server: &&str| {
         runs.reports.iter().any(|report| report.environment.versions.contains_key(*server))
     };

@@ -1,10 +1,10 @@
 //! Warnings about figures, and every failed row.
 
 use maud::{Markup, html};
-use sessile_bench::Report;
-use sessile_bench::report::Row;
-use sessile_bench::report::number::with_noun;
-use sessile_bench::report::table::{bad, right, text};
+use sessile_results::Report;
+use sessile_results::Row;
+use sessile_results::number::with_noun;
+use sessile_results::table::{bad, right, text};
 
 use super::prose;
 use crate::ids::ElementIds;

@@ -1,7 +1,7 @@
 //! Workloads: each is a separate question.
 
 use maud::{Markup, html};
-use sessile_bench::Workload;
+use sessile_results::Workload;
 
 use super::throughput;
 use crate::DrawError;

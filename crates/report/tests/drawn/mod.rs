@@ -3,8 +3,9 @@
 //! `perl`, `faults` and `ops` as published are of a debug build, which the page must say. Has no
 //! tests.
 
-use sessile_bench::Collection;
-use sessile_bench::report::Row;
+use sessile_results::Collection;
+use sessile_results::Row;
+use sessile_stores::registry::STORES;
 
 const SMALL: &str = include_str!("../small.json");
 
@@ -13,7 +14,7 @@ pub fn small() -> Collection {
 }
 
 pub fn page(results: &Collection) -> String {
-    sessile_report::html(results).unwrap()
+    sessile_report::html(results, STORES).unwrap()
 }
 
 /// The page with one changed row of an experiment, of the most workers in its result.

@@ -3,7 +3,8 @@
 //! Each operation ends after its wait and one time-out, on a connection from before and on a new
 //! one. All run at the same time, so that a case takes little more than the longest.
 
-use sessile_fixtures::{Pace, with_option};
+use sessile_fixtures::Pace;
+use sessile_stores::with_option;
 
 use super::*;
 

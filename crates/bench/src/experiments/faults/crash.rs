@@ -5,6 +5,9 @@
 
 use std::time::{Duration, Instant};
 
+use sessile_results::DurabilityPromise;
+use sessile_results::statistics::Spread;
+
 use super::holder::check_sessions;
 use super::journal::{Journal, Kill};
 use super::load_worker::{LoadWorker, LoaderLog};
@@ -12,8 +15,6 @@ use super::writers::STOP_WITHIN;
 use super::{FaultFindings, FaultRun, SessionLayout, kills_of_all};
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
-use crate::report::DurabilityPromise;
-use crate::statistics::Spread;
 use crate::worker::faults::{FoundContent, SessionAccess};
 use crate::worker::process::failure;
 use crate::worker::protocol::ContenderFailure;

@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use sessile_results::DurabilityPromise;
+
 use super::FaultFindings;
-use crate::report::DurabilityPromise;
 use crate::worker::faults::{FoundContent, SessionAccess};
 
 pub(super) struct Journal {
@@ -123,7 +124,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::report::Faults;
+    use sessile_results::Faults;
 
     fn findings() -> FaultFindings {
         FaultFindings { times_ns: Vec::new(), faults: Faults::default(), first_error: None }

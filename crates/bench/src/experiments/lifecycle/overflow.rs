@@ -4,11 +4,12 @@
 
 use std::path::Path;
 
+use sessile_results::{Overflow, Row, WebFigures};
+
 use crate::experiments::ab;
 use crate::experiments::lifecycle::site::{LifecycleSite, SiteOptions};
 use crate::experiments::{Bench, check_interrupted};
 use crate::php::PhpInstallation;
-use crate::report::{Overflow, Row, WebFigures};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 

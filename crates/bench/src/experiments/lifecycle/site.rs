@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use sessile_core::{Durability, ErrorKind};
 use sessile_fixtures::{Web, WebOptions};
+use sessile_results::php_handlers::SESSILE;
 use sessile_stores::Context;
 
 use crate::experiments::lifecycle::redis_counters::{self, RedisCounters};
 use crate::footprint::occupied;
-use crate::php::{Handler, MAGENTO_VARIABLE, PhpInstallation, SESSILE};
+use crate::php::{Handler, MAGENTO_VARIABLE, PhpInstallation};
 use crate::private_places::PrivatePlaces;
 use crate::redact;
 

@@ -19,15 +19,15 @@ use crate::experiments::lifecycle::HandlerContender;
 use crate::experiments::lifecycle::redis_counters::RedisCounters;
 use crate::experiments::lifecycle::site::{CART_BYTES, LifecycleSite};
 use crate::experiments::{Bench, choice_position};
-use crate::histogram::Latencies;
 use crate::interruption::interrupted;
 use crate::monotonic::{cpu_us, now_ns};
-use crate::php::SESSILE;
-use crate::report::visitors::{OP, OP_EAGER};
-use crate::report::{Row, ServerWork};
 use crate::run::RunError;
 use crate::selection::Choice;
 use samples::{VisitorSample, VisitorSamples};
+use sessile_results::histogram::Latencies;
+use sessile_results::php_handlers::SESSILE;
+use sessile_results::tables::visitors::{OP, OP_EAGER};
+use sessile_results::{Row, ServerWork};
 
 /// PHP's files, the most common handler, ours, and ours on a server with counters of its own.
 const MEASURED: &[&str] = &["php-files#shm", "phpredis#lock", SESSILE, "sessile#redis"];
@@ -240,7 +240,7 @@ mod tests {
                     handler.save_path.contains("{shm}") && !handler.save_path.contains("{disk}")
                 }
             };
-            assert!(handler.locks && in_memory, "{title}");
+            assert!(sessile_results::php_handlers::locks(title) && in_memory, "{title}");
         }
     }
 

@@ -4,9 +4,10 @@
 //! sessions. A keeper that claims to lock must lose nothing. The losses of others are counted and
 //! are no fault.
 
+use sessile_results::{Race, Row};
+
 use crate::experiments::perl::running_keeper::RunningKeeper;
 use crate::perl::KeeperLocking;
-use crate::report::{Race, Row};
 
 /// Of each process.
 const CHANGES: u64 = 250;
@@ -40,7 +41,7 @@ pub(super) fn add_to_row(race: Race, locking: KeeperLocking, row: &mut Row) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::KeeperFigures;
+    use sessile_results::KeeperFigures;
 
     #[test]
     fn a_loss_is_a_fault_only_of_a_keeper_that_claims_to_lock() {

@@ -2,13 +2,14 @@
 //!
 //! Invariant: a row has figures only if every value of every sample was correct.
 
+use sessile_results::histogram::Latencies;
+use sessile_results::{CpuUs, LatencyUs, RoundSample, Row, WholeCache};
+
 use crate::experiments::perl::OPS;
 use crate::experiments::perl::running_keeper::RunningKeeper;
 use crate::experiments::perl::values::{SessionValues, WrongSessions};
-use crate::histogram::Latencies;
 use crate::interruption::interrupted;
 use crate::perl::{CostBreakdown, RunnerReply};
-use crate::report::{CpuUs, LatencyUs, RoundSample, Row, WholeCache};
 
 const MAKE: usize = 0;
 const REOPEN: usize = 1;

@@ -1,10 +1,11 @@
 //! The places where a page can keep its registry, as PHP [`Handler`]s.
 
 use sessile_core::Durability;
+use sessile_results::UsageError;
+use sessile_results::naming;
+use sessile_results::php_handlers::SESSILE;
 
-use crate::naming;
-use crate::options::UsageError;
-use crate::php::{Handler, SESSILE};
+use crate::php::Handler;
 
 #[derive(Debug)]
 pub(super) struct RegistryCache {
@@ -31,7 +32,6 @@ const MEMCACHED: Handler = Handler {
     extensions: &["igbinary", "msgpack", "memcached"],
     package: "php-memcached",
     server: Some("memcached"),
-    locks: false,
     durability: &[Durability::None],
     at_start: &[],
     settings: &[],

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use sessile_core::{Clock, Durability, Key};
 use sessile_fixtures::{Web, WebOptions};
+use sessile_results::LargestEntry;
+use sessile_results::php_handlers::SESSILE;
 use sessile_scan::{Pause, ScanPace, ScanSummary};
 use sessile_stores::Context;
 
 use super::cache::RegistryCache;
-use crate::php::{PhpInstallation, SESSILE};
+use crate::php::PhpInstallation;
 use crate::private_places::PrivatePlaces;
 use crate::redact;
-use crate::report::LargestEntry;
 
 const PAGE: &str = include_str!("../../../../../bench/contenders/php/rebuild/page.php");
 /// The registry's id in `session.php`.

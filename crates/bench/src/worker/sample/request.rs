@@ -2,9 +2,9 @@
 //! choosing a session.
 
 use sessile_core::Result;
+use sessile_results::workload::{RequestKind, Workload};
 
 use super::{OpOutcome, OpTimes, SampleRun};
-use crate::workload::{RequestKind, Workload};
 
 impl SampleRun<'_> {
     /// The warm-up creates no sessions: the ids are limited.

@@ -2,10 +2,11 @@
 //!
 //! Invariant: a value that was not measured is absent, not zero.
 
+use sessile_results::histogram::Latencies;
+use sessile_results::{CpuUs, LatencyUs, RoundSample, Row, ServerWork, Visitors, WebFigures};
+
 use super::records_expected;
 use crate::experiments::lifecycle::processes;
-use crate::histogram::Latencies;
-use crate::report::{CpuUs, LatencyUs, RoundSample, Row, ServerWork, Visitors, WebFigures};
 
 /// One sample a round.
 #[derive(Default)]

@@ -1,0 +1,325 @@
+//! Recommends a store for a site: a ranking, with the rules that fired.
+//!
+//! Invariant: neither the order nor a rule names a store. Facts come from the registry and from
+//! measured rows, so our stores get no advantage. Nothing is measured here.
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "for this workspace only: what a name says needs no comment")]
+
+mod anonymous;
+mod basis;
+mod candidate;
+mod large;
+mod measured;
+mod paced;
+mod practices;
+mod rules;
+mod show;
+mod shown_url;
+mod site;
+mod size;
+mod thresholds;
+
+use serde::Serialize;
+use sessile_results::Report;
+use sessile_results::compare::are_apart;
+use sessile_results::naming;
+use sessile_stores::StoreEntry;
+
+pub use self::candidate::{Candidate, Conditions, SpaceBasis, StorageMedium};
+pub use self::large::{AcceptedBy, LargePayloads, LostPayload, RefusedPayload};
+pub use self::measured::{MeasuredFigures, MeasuredSpace, Restarts, SlowSweep};
+pub use self::paced::MissedRate;
+pub use self::practices::{handler_of_row, handlers_without_row};
+pub use self::rules::{RULES, Rule, RuleEffect};
+pub use self::show::table;
+pub use self::site::{Site, SiteKind, site_kinds};
+use self::thresholds::{PAYLOAD_FAR, SESSIONS_ALIKE};
+pub use self::thresholds::{THRESHOLDS, Threshold};
+
+/// The recommendation. Its JSON form is a promise.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recommendation {
+    pub schema: u32,
+    pub site: Site,
+    /// The conditions of the compared rows; `None` without suitable results.
+    pub question: Option<Conditions>,
+    /// The recommended store. `None` if every store is excluded, or if there are results and none
+    /// is of the site's tier.
+    pub recommended: Option<String>,
+    /// All candidates, best first, excluded ones last.
+    pub ranking: Vec<RankedStore>,
+    /// Why the results may not belong together.
+    pub warnings: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct RankedStore {
+    pub store: &'static str,
+    pub variant: &'static str,
+    /// Its URL, with `<disk>`, `<shm>` and `<host>` as placeholders.
+    pub url: String,
+    /// Whether the site cannot use it.
+    pub excluded: bool,
+    /// Whether it will do as well as the recommended one: as few objections, and a speed that the
+    /// rounds do not tell from its.
+    pub tied: bool,
+    /// Locked requests a second.
+    pub ops_per_second: Option<f64>,
+    pub p99_us: Option<f64>,
+    pub medium: StorageMedium,
+    /// Bytes of all sessions of the site.
+    pub bytes: u64,
+    /// Where these bytes are; for a server on a disk only memory is measured.
+    pub bytes_in: StorageMedium,
+    pub bytes_are: SpaceBasis,
+    pub rules: Vec<FiredRule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FiredRule {
+    pub rule: &'static str,
+    pub effect: RuleEffect,
+    pub why: String,
+}
+
+impl RankedStore {
+    pub fn title(&self) -> String {
+        naming::title(self.store, self.variant)
+    }
+
+    fn count(&self, effect: RuleEffect) -> usize {
+        self.rules.iter().filter(|fired| fired.effect == effect).count()
+    }
+
+    pub fn fired(&self, effect: RuleEffect) -> impl Iterator<Item = &FiredRule> {
+        self.rules.iter().filter(move |fired| fired.effect == effect)
+    }
+}
+
+impl Recommendation {
+    pub fn best(&self) -> Option<&RankedStore> {
+        self.ranking.first().filter(|_| self.recommended.is_some())
+    }
+
+    /// The excluded stores by the first rule that excludes them.
+    pub fn excluded(&self) -> Vec<(&'static str, String)> {
+        let mut by_rule: Vec<(&'static str, String)> = Vec::new();
+        for ranked in &self.ranking {
+            let Some(fired) = ranked.fired(RuleEffect::Excludes).next() else { continue };
+            match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
+                Some((_, stores)) => *stores = format!("{stores}, {}", ranked.title()),
+                None => by_rule.push((fired.rule, ranked.title())),
+            }
+        }
+        by_rule
+    }
+
+    /// The two after the best and its ties.
+    pub fn next(&self) -> impl Iterator<Item = &RankedStore> {
+        let others = self.ranking.iter().skip(1).filter(|it| !it.excluded && !it.tied);
+        others.take(if self.recommended.is_some() { 2 } else { 0 })
+    }
+}
+
+/// Warnings, then notes, each once, with the kinds of sites that it is about; none if about all.
+pub fn shared_notes(answers: &[(SiteKind, Recommendation)]) -> Vec<(String, Vec<&'static str>)> {
+    let mut notes: Vec<(String, Vec<&'static str>)> = Vec::new();
+    let of_effect = |of: fn(&Recommendation) -> &Vec<String>, sign: &str| {
+        let texts = |(kind, answer): &(SiteKind, Recommendation)| {
+            let text = |text: &String| (format!("{sign}: {text}"), kind.name);
+            of(answer).iter().map(text).collect::<Vec<(String, &'static str)>>()
+        };
+        answers.iter().flat_map(texts).collect::<Vec<(String, &'static str)>>()
+    };
+    let warnings = of_effect(|answer| &answer.warnings, "warning");
+    for (note, kind) in warnings.into_iter().chain(of_effect(|answer| &answer.notes, "note")) {
+        match notes.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, of)) => of.push(kind),
+            None => notes.push((note, vec![kind])),
+        }
+    }
+    notes.iter_mut().filter(|(_, of)| of.len() == answers.len()).for_each(|(_, of)| of.clear());
+    notes
+}
+
+/// Ranks all stores for a site, by results or, without them, by capabilities. Sites that a restart
+/// must not log out are judged in tier `1s` or a stronger one. `known` are the stores to choose
+/// from.
+pub fn recommend(site: &Site, results: &[Report], known: &'static [StoreEntry]) -> Recommendation {
+    let site = &site.in_its_tier();
+    let (candidates, question) = candidate::candidates(site, results, known);
+    let mut ranking: Vec<RankedStore> =
+        candidates.iter().map(|candidate| rank(site, candidate)).collect();
+    ranking.sort_by(|a, b| {
+        // Unmeasured stores come after measured ones: their speed is unknown.
+        let unmeasured = |it: &RankedStore| question.is_some() && it.ops_per_second.is_none();
+        let faults =
+            |it: &RankedStore| (it.excluded, unmeasured(it), it.count(RuleEffect::Against));
+        let speed = |it: &RankedStore| it.ops_per_second.unwrap_or(0.0);
+        let strengths = |it: &RankedStore| it.count(RuleEffect::For);
+        faults(a)
+            .cmp(&faults(b))
+            .then(speed(b).total_cmp(&speed(a)))
+            .then(strengths(b).cmp(&strengths(a)))
+            .then(a.title().cmp(&b.title()))
+    });
+    mark_ties(&mut ranking, &candidates);
+    let mut notes = basis::basis(site, question.as_ref(), results);
+    notes.extend(basis::servers(&candidates));
+    notes.extend(of_ranking(site, &ranking, question.as_ref()));
+    let is_judged = question.is_some() || results.is_empty();
+    let best = ranking.first().filter(|it| is_judged && !it.excluded);
+    let ties = ranking.iter().filter(|it| it.tied).map(RankedStore::title);
+    let recommended =
+        best.map(|best| std::iter::once(best.title()).chain(ties).collect::<Vec<_>>().join(" or "));
+    let best =
+        best.and_then(|best| candidates.iter().find(|candidate| candidate.title() == best.title()));
+    notes.extend(anonymous::saving(site, best, results));
+    let warnings = basis::machines(question.as_ref(), results).into_iter().collect();
+    Recommendation {
+        schema: 1,
+        site: site.clone(),
+        question,
+        recommended,
+        ranking,
+        warnings,
+        notes,
+    }
+}
+
+/// Compares the best with all others that have no more against them: by the rounds of each, with
+/// a chance of 5 % for all of these comparisons together.
+fn mark_ties(ranking: &mut [RankedStore], candidates: &[Candidate]) {
+    let rounds = |title: &str| {
+        let own = candidates.iter().find(|candidate| candidate.title() == title);
+        own.map(|candidate| candidate.measured.rounds.as_slice()).unwrap_or_default()
+    };
+    let Some((best, others)) = ranking.split_first_mut() else { return };
+    let is_rival = |it: &RankedStore| {
+        !it.excluded
+            && it.ops_per_second.is_some()
+            && it.count(RuleEffect::Against) == best.count(RuleEffect::Against)
+    };
+    let rivals = others.iter().filter(|it| is_rival(it)).count();
+    if best.excluded || best.ops_per_second.is_none() {
+        return;
+    }
+    for rival in others.iter_mut().filter(|it| is_rival(it)) {
+        rival.tied = !are_apart(rounds(&best.title()), rounds(&rival.title()), rivals);
+    }
+}
+
+fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
+    let fired = RULES.iter().filter_map(|rule| {
+        let why = (rule.fires)(site, candidate)?;
+        Some(FiredRule { rule: rule.name, effect: rule.effect, why })
+    });
+    let rules: Vec<FiredRule> = fired.collect();
+    let (bytes, bytes_are) = candidate.space(site.sessions, site.payload_bytes);
+    RankedStore {
+        store: candidate.store,
+        variant: candidate.variant,
+        url: candidate.url.clone(),
+        tied: false,
+        excluded: rules.iter().any(|fired| fired.effect == RuleEffect::Excludes),
+        ops_per_second: candidate.measured.cycles.map(|spread| spread.median),
+        p99_us: candidate.measured.cycles.map(|_| candidate.measured.p99_us),
+        medium: candidate.medium,
+        bytes,
+        bytes_in: candidate.space_is_in(),
+        bytes_are,
+        rules,
+    }
+}
+
+fn of_ranking(site: &Site, ranking: &[RankedStore], question: Option<&Conditions>) -> Vec<String> {
+    let mut notes =
+        question.map(|question| of_question(site, question, ranking)).unwrap_or_default();
+    let on_disk = ranking
+        .iter()
+        .filter(|it| !it.excluded && it.bytes_in != it.medium)
+        .map(RankedStore::title);
+    let on_disk: Vec<String> = on_disk.collect();
+    if !on_disk.is_empty() {
+        let titles = on_disk.join(", ");
+        notes.push(format!(
+            "the space of {titles} is memory, by which the server has grown; what it takes of the \
+             disk was not measured"
+        ));
+    }
+    notes
+}
+
+fn of_question(site: &Site, question: &Conditions, ranking: &[RankedStore]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let unmeasured: Vec<String> = ranking
+        .iter()
+        .filter(|it| !it.excluded && it.ops_per_second.is_none())
+        .map(RankedStore::title)
+        .collect();
+    if !unmeasured.is_empty() {
+        notes.push(format!(
+            "not measured, so they come after those that are: {}",
+            unmeasured.join(", ")
+        ));
+    }
+    if site.web_servers > 1 && question.round_trip_us == 0.0 {
+        notes.push(
+            "servers were measured without a network; measure with --round-trip 0.3 for several \
+             hosts"
+                .to_owned(),
+        );
+    }
+    if (question.sessions as u64) < site.sessions / SESSIONS_ALIKE.value {
+        let (measured, wanted) = (question.sessions, site.sessions);
+        notes.push(format!("measured with {measured} sessions; measure with --sessions {wanted}"));
+    }
+    if (question.payload_bytes as u64) <= site.payload_bytes / PAYLOAD_FAR.value {
+        let (measured, wanted) = (question.payload_bytes, site.payload_bytes);
+        notes.push(format!(
+            "measured with {measured} bytes a session; measure with --payload {wanted}"
+        ));
+    }
+    for tied in ranking.iter().filter(|it| it.tied) {
+        let (first, tied) = (ranking.first().map(RankedStore::title), tied.title());
+        notes.push(format!(
+            "the rounds do not tell {tied} from {}: take either, or measure with more --rounds",
+            first.unwrap_or_default()
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of a store of this speed that scatter by 3 %.
+    fn rounds(random: &mut fastrand::Rng, speed: f64) -> Vec<f64> {
+        let scatter = |random: &mut fastrand::Rng| {
+            (0..12).map(|_| random.f64()).sum::<f64>() - 6.0 // nearly normal
+        };
+        (0..5).map(|_| speed * (1.0 + 0.03 * scatter(random))).collect()
+    }
+
+    /// Of many comparisons of equal stores each had its chance of 5 % to find a difference.
+    #[test]
+    fn among_ten_equal_stores_one_is_told_apart_in_one_of_twenty_runs_at_most() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut told = |others: usize, corrected: usize, slower: f64| {
+            let any_is_apart = |_: &usize| {
+                let best = rounds(&mut random, 1_000.0);
+                (0..others)
+                    .map(|_| are_apart(&best, &rounds(&mut random, slower), corrected))
+                    .fold(false, |any, apart| any | apart)
+            };
+            (0..500).filter(any_is_apart).count()
+        };
+        let (together, each) = (told(9, 9, 1_000.0), told(9, 1, 1_000.0));
+        assert!(together <= 25, "{together} of 500");
+        assert!(each > 60, "without the correction {each} of 500");
+        assert!(told(1, 9, 500.0) > 450, "twice as fast is seen");
+    }
+}

@@ -1,0 +1,174 @@
+//! The figures of one candidate in the results.
+//!
+//! Invariant: rows of another machine, build or tier do not count, nor rows of handlers, but for
+//! two: payload limits are those of any tier, and a sweep that is felt in a weaker one is felt in
+//! the site's. Conclusions belong to the rules.
+
+use sessile_core::Durability;
+use sessile_results::statistics::Spread;
+use sessile_results::tables::faults::{ALL, SERVER};
+use sessile_results::{Faults, Report, Row};
+
+use crate::candidate::{Candidate, Conditions, is_in_its_tier, is_of, log_distance};
+use crate::large::LargePayloads;
+use crate::paced::{self, MissedRate, PacedRun};
+use crate::site::Site;
+
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredFigures {
+    /// Locked requests a second under the chosen conditions, and of each round.
+    pub cycles: Option<Spread>,
+    pub rounds: Vec<f64>,
+    pub p99_us: f64,
+    /// The command line of the private server that they were measured on.
+    pub server_flags: Option<String>,
+    pub footprint: Option<MeasuredSpace>,
+    /// The slowest sweeps within requests that were a second mode.
+    pub sweep: Option<SlowSweep>,
+    /// The highest total rate that it kept up with, at a load no lighter than the site's.
+    pub kept_up: Option<f64>,
+    /// The lowest total rate that it missed, at a load no harder than the site's.
+    pub fell_behind: Option<MissedRate>,
+    pub memory_bytes: Option<u64>,
+    /// The first row in which something went wrong.
+    pub fault: Option<String>,
+    /// What kills cost it, in the tier in which it is judged; in its own where that is too weak.
+    pub restarts: Option<Restarts>,
+    pub large: LargePayloads,
+}
+
+/// Measured space of a session, at the payload and number of sessions nearest to the site's; of
+/// equally near rows the largest, so that their order does not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasuredSpace {
+    pub bytes: u64,
+    pub payload_bytes: u64,
+    pub sessions: u64,
+}
+
+/// Requests that swept and were slower than all others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowSweep {
+    pub p90_us: f64,
+    pub sessions: u64,
+}
+
+/// All kills of a server, or of all processes of an embedded store, and what was lost within its
+/// tier. Anything beyond is a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Restarts {
+    pub sessions_lost: u64,
+    /// Acknowledged updates.
+    pub updates_lost: u64,
+    pub kills: u64,
+}
+
+pub(crate) fn measured(
+    candidate: &Candidate,
+    results: &[Report],
+    question: Option<&Conditions>,
+    site: &Site,
+) -> MeasuredFigures {
+    let mut measured = MeasuredFigures {
+        memory_bytes: memory_of(results, question),
+        ..MeasuredFigures::default()
+    };
+    let (mut nearest, mut runs) = ((f64::INFINITY, f64::INFINITY, 0.0), Vec::new());
+    let of_machine =
+        |report: &&Report| question.is_none_or(|question| question.is_same_machine(report));
+    for report in results.iter().filter(of_machine) {
+        for row in &report.results {
+            measured.large.add_row(row, candidate, site);
+        }
+        let is_handler = |row: &&Row| {
+            row.php.is_some()
+                && candidate.in_use
+                && row.store == candidate.store
+                && row.variant == candidate.variant_in_php
+        };
+        for row in report.results.iter().filter(is_handler) {
+            measured.sweeps_of(row, site);
+        }
+        let own = report.results.iter().filter(|row| is_of(row, candidate) && is_of_store(row));
+        for row in own.clone() {
+            measured.sweeps_of(row, site);
+        }
+        for row in own.clone() {
+            if is_in_its_tier(row, candidate) || candidate.tier.is_none() {
+                measured.restarts = measured.restarts.max(restarts(row));
+            }
+            runs.extend(PacedRun::of(row, report, question, candidate));
+        }
+        for row in own.filter(|row| is_in_its_tier(row, candidate)) {
+            if row.is_bad() && measured.fault.is_none() {
+                measured.fault = Some(format!("{} {}: {}", row.experiment, row.op, row.fault()));
+            }
+            let asked = Conditions::of(row, report, site.durability.name());
+            if question.is_some_and(|question| asked == *question) && row.op == "cycle" {
+                measured.cycles = (!row.is_bad()).then_some(row.ops_per_second);
+                measured.p99_us = row.latency_us.p99;
+                let servers = &report.environment.servers;
+                measured.server_flags =
+                    candidate.capabilities.server.and_then(|name| servers.get(name)).cloned();
+                let Spread { median, low, high } = row.ops_per_second;
+                measured.rounds = match row.samples.as_slice() {
+                    [] => vec![low, median, high],
+                    samples => samples.iter().map(|it| it.ops_per_second).collect(),
+                };
+            }
+            let weighs = row.bytes_per_session > 0
+                && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
+            let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
+            let (payload_apart, sessions_apart) = (
+                log_distance(payload_bytes, site.payload_bytes),
+                log_distance(sessions, site.sessions),
+            );
+            let from_site = (payload_apart, sessions_apart, -(row.bytes_per_session as f64));
+            if weighs && from_site < nearest {
+                nearest = from_site;
+                measured.footprint =
+                    Some(MeasuredSpace { bytes: row.bytes_per_session, payload_bytes, sessions });
+            }
+        }
+    }
+    (measured.kept_up, measured.fell_behind) =
+        (paced::kept_up(&runs, site), paced::fell_behind(&runs, site));
+    measured
+}
+
+impl MeasuredFigures {
+    /// Only sweeps among no more sessions than the site has, which take as long there, or longer.
+    fn sweeps_of(&mut self, row: &Row, site: &Site) {
+        let is_weaker = Durability::from_name(&row.durability) <= Some(site.durability);
+        let Some(modes) = row.modes.filter(|modes| modes.modes > 1 && is_weaker) else { return };
+        let sweep = SlowSweep { p90_us: modes.sweeping_p90, sessions: row.sessions as u64 };
+        let slowest = self.sweep.is_none_or(|known| known.p90_us < sweep.p90_us);
+        if slowest && sweep.sessions <= site.sessions {
+            self.sweep = Some(sweep);
+        }
+    }
+}
+
+/// The memory of the chosen machine, or the one that all results have in common.
+fn memory_of(results: &[Report], question: Option<&Conditions>) -> Option<u64> {
+    let of_results = || {
+        let mut all = results.iter().map(|report| report.environment.memory_bytes);
+        let first = all.next()?;
+        all.all(|other| other == first).then_some(first)
+    };
+    question.map(|question| question.memory_bytes).or_else(of_results)
+}
+
+/// Whether a row is of a store: not of a handler or keeper of the same name, and of no workload.
+pub(crate) fn is_of_store(row: &Row) -> bool {
+    row.workload.is_none()
+        && row.php.is_none()
+        && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl" | "languages")
+}
+
+fn restarts(row: &Row) -> Option<Restarts> {
+    let restarted = row.experiment == "faults" && matches!(row.op.as_str(), SERVER | ALL);
+    let Faults { sessions_lost, lost: updates_lost, kills, .. } =
+        *row.faults.as_ref().filter(|_| restarted)?;
+    Some(Restarts { sessions_lost, updates_lost, kills })
+}

@@ -1,0 +1,131 @@
+//! What sites have already: session handlers of PHP and of frameworks.
+//!
+//! Each is judged by the reference row that does what it does on the wire or on the disk, never by
+//! our store for the same system. It shares with that store what the system decides; of what a
+//! client decides (waiting, the end of a lock) it has what its own row shows, or nothing is said.
+//! In a result a handler under a web server has the practice's name (`lifecycle`,
+//! `make php-gc-bench`).
+
+use sessile_core::{Capabilities, Durability, Expiry, SessionsBound, Waiting};
+use sessile_results::reference::{self, AfterDeath};
+use sessile_stores::StoreEntry;
+
+/// A session handler in use.
+#[derive(Debug)]
+pub(crate) struct Practice {
+    pub store: &'static str,
+    pub variant: &'static str,
+    /// How it is chosen.
+    pub setting: &'static str,
+    /// Its reference row; empty if it lives inside PHP only, where no other store is measured.
+    pub row: &'static str,
+    /// Its variant in results of `make php-gc-bench`.
+    pub variant_in_php: &'static str,
+    system: System,
+}
+
+#[derive(Debug)]
+enum System {
+    /// That of our store of this name.
+    Of(&'static str),
+    Files,
+    /// Memory of the processes of one host, which a full one is emptied of.
+    Apcu,
+}
+
+pub(crate) const PRACTICES: &[Practice] = &[
+    Practice {
+        store: "php-files",
+        variant: "default",
+        setting: "session.save_handler = files",
+        row: "files-flock",
+        variant_in_php: "disk",
+        system: System::Files,
+    },
+    Practice {
+        store: "apcu",
+        variant: "default",
+        setting: "the APCu handler of a framework",
+        row: "",
+        variant_in_php: "default",
+        system: System::Apcu,
+    },
+    Practice {
+        store: "phpredis",
+        variant: "lock",
+        setting: "session.save_handler = redis, redis.session.locking_enabled = 1",
+        row: "redis-four-trips",
+        variant_in_php: "lock, persistent",
+        system: System::Of("redis"),
+    },
+    Practice {
+        store: "php-memcached",
+        variant: "default",
+        setting: "session.save_handler = memcached",
+        row: "memcached-four-trips",
+        variant_in_php: "default",
+        system: System::Of("memcached"),
+    },
+    Practice {
+        store: "pdo-mysql",
+        variant: "default",
+        setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
+        row: "mysql-transaction",
+        variant_in_php: "default",
+        system: System::Of("mysql"),
+    },
+    Practice {
+        store: "pdo-postgres",
+        variant: "default",
+        setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
+        row: "postgres-transaction",
+        variant_in_php: "default",
+        system: System::Of("postgres"),
+    },
+];
+
+/// The handler that a reference row stands for, by the name of the row.
+pub fn handler_of_row(row: &str) -> Option<String> {
+    let practice = PRACTICES.iter().find(|it| !row.is_empty() && it.row == row)?;
+    Some(sessile_results::naming::title(practice.store, practice.variant))
+}
+
+/// Handlers that live inside PHP only and have no reference row.
+pub fn handlers_without_row() -> impl Iterator<Item = &'static str> {
+    PRACTICES.iter().filter(|it| it.row.is_empty()).map(|it| it.store)
+}
+
+impl Practice {
+    pub(crate) fn capabilities(&self, known: &[StoreEntry]) -> Option<Capabilities> {
+        let (durability, value_bytes_max) = (&[Durability::None], u64::MAX);
+        Some(match self.system {
+            System::Of(name) => {
+                let ours = known.iter().find(|entry| entry.name == name)?.capabilities;
+                Capabilities { waiting: Waiting::Retry, ..ours }
+            }
+            System::Files => Capabilities {
+                persistent_from: Some(Durability::None),
+                shared_by_processes: true,
+                sessions_bounded_by: SessionsBound::Disk { inodes: true },
+                durability,
+                value_bytes_max,
+                ..Capabilities::MINIMAL
+            },
+            System::Apcu => Capabilities {
+                shared_by_processes: true,
+                expiry: Expiry::Native,
+                sessions_bounded_by: SessionsBound::ServerMemory {
+                    setting: "apc.shm_size",
+                    evicts: true,
+                },
+                durability,
+                value_bytes_max,
+                ..Capabilities::MINIMAL
+            },
+        })
+    }
+
+    pub(crate) fn after_death(&self) -> AfterDeath {
+        reference::by_name(self.row).map_or(AfterDeath::NoLock, |row| row.after_death)
+    }
+}

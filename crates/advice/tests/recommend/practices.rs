@@ -1,0 +1,133 @@
+//! What sites have already: judged by its own reference row, and by nothing of our stores.
+
+use crate::rows::recommend;
+use serde_json::{Value, json};
+use sessile_advice::{RuleEffect, Site};
+use sessile_core::Durability;
+use sessile_results::Report;
+
+use crate::large::{MIB, RULE, saved, site};
+use crate::rows::{
+    all_installed, all_installed_at, at_tier, best, named, results, row, rules, usual, why,
+};
+
+/// A handler over Redis was said to wake its waiters, because our store on Redis does; it polls.
+/// Users of any handler were told to set a limit in the URL of a store that they do not have.
+#[test]
+fn nothing_that_our_client_decides_is_said_of_the_handler_of_another() {
+    let site = Site { payload_bytes: 65 * MIB, ..site(0) };
+    let recommendation = recommend(&site, &[]);
+    let said = |title: &str, rule: &str| why(&recommendation, title, rule).is_some();
+    assert!(said("redis", "woken") && said("redis", "payload-limit-to-raise"));
+    for practice in ["phpredis#lock", "php-memcached", "pdo-mysql", "pdo-postgres", "php-files"] {
+        assert!(
+            !said(practice, "woken") && !said(practice, "payload-limit-to-raise"),
+            "{practice}"
+        );
+    }
+    // The end of a lock is that of the reference row: flock and a transaction end with the process.
+    let ends = |title: &str| said(title, "lock-ends-with-process");
+    assert!(ends("php-files") && ends("pdo-mysql") && !ends("phpredis#lock"), "{recommendation}");
+    assert!(!ends("apcu"), "{recommendation}");
+}
+
+/// No row of a large payload counted for a handler: its name is in no result.
+#[test]
+fn a_large_payload_that_a_reference_row_lost_counts_for_the_handler_that_it_stands_for() {
+    let lost = saved("memcached-four-trips", 2 * MIB, "lost", false, None);
+    let told =
+        |title: &str| why(&recommend(&site(2 * MIB), &[results(vec![lost.clone()])]), title, RULE);
+    let said = told("php-memcached").unwrap();
+    assert!(said.contains("was lost, which is worse than refused alone"), "{said}");
+    assert!(told("memcached").unwrap().contains("with its defaults"), "ours was not measured");
+}
+
+/// Sweeps of PHP's files on a disk were taken for those of files in shared memory, and the other
+/// way round.
+#[test]
+fn a_row_of_a_handler_counts_for_its_variant_only() {
+    let site =
+        Site { sessions: 550_000, restart_may_log_out: true, ..all_installed_at(Durability::None) };
+    let felt = |variant: &str| {
+        let mut sweep = row("php-files", variant, 400.0);
+        (sweep["experiment"], sweep["op"], sweep["php"]) =
+            (json!("gc"), json!("start-gc-0.1"), json!({}));
+        sweep["modes"] = json!({
+            "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2
+        });
+        let rows = at_tier(Durability::None, vec![sweep]);
+        why(&recommend(&site, &[results(rows)]), "php-files", "sweeps-are-felt").is_some()
+    };
+    assert_eq!([felt("disk"), felt("shm"), felt("disk-swept")], [true, false, false]);
+}
+
+/// APCu was no candidate at all, and PHP sites on one host have it.
+#[test]
+fn apcu_is_a_candidate_of_one_host_that_may_lose_sessions_and_has_no_lock() {
+    let loose = Site { restart_may_log_out: true, ..all_installed_at(Durability::None) };
+    let apcu = |site: &Site, results: &[Report]| {
+        let recommendation = recommend(site, results);
+        let apcu = named(&recommendation, "apcu");
+        (rules(apcu, RuleEffect::Excludes).len(), rules(apcu, RuleEffect::Against).join(" "))
+    };
+    assert_eq!(apcu(&loose, &[]), (0, "takes-no-lock".to_owned()));
+    let several = Site { web_servers: 3, ..loose.clone() };
+    assert!(apcu(&several, &[]).0 > 0 && apcu(&all_installed(), &[]).0 > 0);
+    let bots = Site { bots_percent: 70.0, ..loose };
+    assert_eq!(apcu(&bots, &[]).1, "takes-no-lock pushes-out");
+}
+
+/// A rate that Redis sustained while it synced was no room for a site that needs no sync.
+#[test]
+fn a_rate_that_was_kept_up_with_in_a_stronger_tier_is_room_in_a_weaker_one() {
+    let site = Site {
+        requests_per_second: 6_000.0,
+        restart_may_log_out: true,
+        ..all_installed_at(Durability::None)
+    };
+    let paced = |done: f64| {
+        let mut report = results(vec![row("redis-four-trips", "default", done)]);
+        report.settings.rate = Some(1_000.0);
+        report
+    };
+    let closed: Vec<Value> = vec![row("redis-four-trips", "default", 20_000.0)];
+    let told = |done: f64| {
+        let all = [results(at_tier(Durability::None, closed.clone())), paced(done)];
+        rules(named(&recommend(&site, &all), "phpredis#lock"), RuleEffect::Excludes).join(" ")
+    };
+    assert_eq!(told(8_000.0), "");
+    assert_eq!(told(4_000.0), "too-slow", "a stronger tier that fell behind says nothing");
+}
+
+/// `fsync=off` stood in no line next to a verdict.
+#[test]
+fn what_the_measured_servers_sync_and_cache_stands_beside_the_verdict() {
+    let mut report = results(usual());
+    let postgres = "-D <disk>/data -k <disk> -c fsync=on -c synchronous_commit=off -c \
+                    listen_addresses= -c shared_buffers=4GB";
+    let redis = "--port 0 --hz 100 --save  --appendonly yes --appendfsync everysec";
+    report.environment.servers.insert("postgres".to_owned(), postgres.to_owned());
+    report.environment.servers.insert("redis-server".to_owned(), redis.to_owned());
+    let mut other = results(at_tier(Durability::None, usual()));
+    other.environment.servers.insert("postgres".to_owned(), "-c fsync=off".to_owned());
+    let recommendation = recommend(&all_installed(), &[report, other]);
+    let told = "servers were measured with postgres: fsync=on synchronous_commit=off \
+                shared_buffers=4GB; redis-server: --appendonly yes --appendfsync everysec";
+    assert!(recommendation.notes.iter().any(|note| note == told), "{:?}", recommendation.notes);
+    assert_eq!(best(&recommendation), "sessile#disk");
+}
+
+/// PostgreSQL was named for Magento, which does not run on it.
+#[test]
+fn a_store_on_a_server_that_the_application_cannot_have_is_not_named() {
+    let kinds = sessile_advice::site_kinds(&all_installed().installed, Durability::None);
+    let named = |kind: &str, server: &str| {
+        let kind = kinds.iter().find(|it| it.name == kind).unwrap();
+        let ranking = recommend(&kind.site, &[results(usual())]).ranking;
+        ranking.iter().any(|ranked| ranked.title().contains(server))
+    };
+    for shop in ["Shopware", "Magento on one host", "Magento on three hosts"] {
+        assert!(!named(shop, "postgres") && named(shop, "mysql") && named(shop, "files"), "{shop}");
+    }
+    assert!(named("Drupal or TYPO3", "postgres"));
+}
