@@ -24,6 +24,7 @@ use serde::Serialize;
 use sessile_results::Report;
 use sessile_results::compare::are_apart;
 use sessile_results::naming;
+use sessile_results::number::{count, figure};
 use sessile_stores::StoreEntry;
 
 pub use self::candidate::{Candidate, Conditions, SpaceBasis, StorageMedium};
@@ -67,7 +68,10 @@ pub struct RankedStore {
     pub tied: bool,
     /// Locked requests a second.
     pub ops_per_second: Option<f64>,
+    /// At the fixed rate `p99_at`, else in the closed loop.
     pub p99_us: Option<f64>,
+    /// A rate that it kept up with and that the site does not exceed.
+    pub p99_at: Option<f64>,
     pub medium: StorageMedium,
     /// Bytes of all sessions of the site.
     pub bytes: u64,
@@ -87,6 +91,15 @@ pub struct FiredRule {
 impl RankedStore {
     pub fn title(&self) -> String {
         naming::title(self.store, self.variant)
+    }
+
+    /// The p99 in microseconds, and under which load.
+    pub fn p99(&self) -> Option<String> {
+        let us = figure(self.p99_us?);
+        Some(
+            self.p99_at
+                .map_or(format!("{us} saturated"), |rate| format!("{us} at {}/s", count(rate))),
+        )
     }
 
     fn count(&self, effect: RuleEffect) -> usize {
@@ -217,6 +230,7 @@ fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
         Some(FiredRule { rule: rule.name, effect: rule.effect, why })
     });
     let rules: Vec<FiredRule> = fired.collect();
+    let at_rate = candidate.measured.p99_at_rate;
     let (bytes, bytes_are) = candidate.space(site.sessions, site.payload_bytes);
     RankedStore {
         store: candidate.store,
@@ -225,7 +239,11 @@ fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
         tied: false,
         excluded: rules.iter().any(|fired| fired.effect == RuleEffect::Excludes),
         ops_per_second: candidate.measured.cycles.map(|spread| spread.median),
-        p99_us: candidate.measured.cycles.map(|_| candidate.measured.p99_us),
+        p99_us: candidate
+            .measured
+            .cycles
+            .map(|_| at_rate.map_or(candidate.measured.p99_us, |it| it.1)),
+        p99_at: at_rate.map(|it| it.0),
         medium: candidate.medium,
         bytes,
         bytes_in: candidate.space_is_in(),

@@ -19,7 +19,12 @@ pub struct MeasuredFigures {
     /// Locked requests a second under the chosen conditions, and of each round.
     pub cycles: Option<Spread>,
     pub rounds: Vec<f64>,
+    /// The p99 of these requests, when nothing waits but for the store.
     pub p99_us: f64,
+    /// A fixed rate as high as the site's, and the p99 there.
+    pub p99_at_rate: Option<(f64, f64)>,
+    /// New sessions a second, in its tier or a weaker one.
+    pub creates: Option<f64>,
     /// The command line of the private server that they were measured on.
     pub server_flags: Option<String>,
     pub footprint: Option<MeasuredSpace>,
@@ -93,6 +98,9 @@ pub(crate) fn measured(
         for row in own.clone() {
             measured.sweeps_of(row, site);
         }
+        for row in own.clone().filter(|_| !report.settings.as_published) {
+            measured.creations_of(row, candidate);
+        }
         for row in own.clone() {
             if is_in_its_tier(row, candidate) || candidate.tier.is_none() {
                 measured.restarts = measured.restarts.max(restarts(row));
@@ -131,12 +139,22 @@ pub(crate) fn measured(
             }
         }
     }
+    measured.p99_at_rate = paced::p99_at_rate(&runs, site);
     (measured.kept_up, measured.fell_behind) =
         (paced::kept_up(&runs, site), paced::fell_behind(&runs, site));
     measured
 }
 
 impl MeasuredFigures {
+    /// The most new sessions a second: a stronger tier does no more.
+    fn creations_of(&mut self, row: &Row, candidate: &Candidate) {
+        let tier = Durability::from_name(&row.durability);
+        if row.op == "create" && !row.is_bad() && tier.is_some() && tier <= candidate.tier {
+            let most = self.creates.unwrap_or_default();
+            self.creates = Some(most.max(row.ops_per_second.median));
+        }
+    }
+
     /// Only sweeps among no more sessions than the site has, which take as long there, or longer.
     fn sweeps_of(&mut self, row: &Row, site: &Site) {
         let is_weaker = Durability::from_name(&row.durability) <= Some(site.durability);

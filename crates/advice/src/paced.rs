@@ -24,6 +24,7 @@ pub(crate) struct PacedRun {
     due: f64,
     done: f64,
     kept_up: bool,
+    p99_us: f64,
     sessions: u64,
     payload_bytes: u64,
 }
@@ -52,6 +53,7 @@ impl PacedRun {
             due: rate * row.workers as f64,
             done: row.ops_per_second.median,
             kept_up,
+            p99_us: row.latency_us.p99,
             sessions: row.sessions as u64,
             payload_bytes: row.payload_bytes as u64,
         })
@@ -83,6 +85,14 @@ pub(crate) fn kept_up(runs: &[PacedRun], site: &Site) -> Option<f64> {
         .filter(|run| run.kept_up && run.is_as_hard_as(site))
         .map(|run| run.due)
         .reduce(f64::max)
+}
+
+/// The lowest fixed rate that it kept up with and that the site does not exceed, and the p99 there.
+pub(crate) fn p99_at_rate(runs: &[PacedRun], site: &Site) -> Option<(f64, f64)> {
+    runs.iter()
+        .filter(|run| run.kept_up && run.due >= site.cycles_per_second())
+        .min_by(|a, b| a.due.total_cmp(&b.due))
+        .map(|run| (run.due, run.p99_us))
 }
 
 pub(crate) fn fell_behind(runs: &[PacedRun], site: &Site) -> Option<MissedRate> {

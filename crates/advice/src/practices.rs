@@ -59,6 +59,14 @@ pub(crate) const PRACTICES: &[Practice] = &[
         system: System::Of("redis"),
     },
     Practice {
+        store: "phpredis",
+        variant: "default",
+        setting: "session.save_handler = redis, whose lock is off by default",
+        row: "redis-setex",
+        variant_in_php: "persistent",
+        system: System::Of("redis"),
+    },
+    Practice {
         store: "php-memcached",
         variant: "default",
         setting: "session.save_handler = memcached",

@@ -73,6 +73,19 @@ pub const RULES: &[Rule] = &[
     rule("session-too-large", RuleEffect::Excludes, size::too_large),
     rule("measured-faults", RuleEffect::Excludes, |_, it| it.measured.fault.clone()),
     rule("too-slow", RuleEffect::Excludes, too_slow),
+    rule("creates-too-slowly", RuleEffect::Excludes, |site, it| {
+        let most = it.measured.creates?;
+        let wanted = site.requests_per_second * site.new_sessions_part();
+        (wanted > LOAD_MAX.part() * most).then(|| {
+            format!(
+                "{} new sessions a second are wanted, which are {:.0} % of the {} that were \
+                 created at most",
+                whole(wanted),
+                wanted / most * 100.0,
+                whole(most)
+            )
+        })
+    }),
     rule("falls-behind", RuleEffect::Excludes, |site, it| {
         let MissedRate { due, done } = it.measured.fell_behind?;
         let (due_shown, done_shown, wanted) = (whole(due), whole(done), site.cycles_per_second());

@@ -111,7 +111,10 @@ fn ranking(usable: &[&RankedStore]) -> ResultTable {
             right(place + 1),
             text(ranked.title()),
             figure_of(ranked.ops_per_second, count),
-            figure_of(ranked.p99_us, figure),
+            match ranked.p99() {
+                None if is_measured => right("?"),
+                p99 => right_or_empty(p99),
+            },
             right(format!("{} MiB", figure(ranked.bytes as f64 / MIB))),
             text(place_of(ranked)),
             text(match ranked.bytes_are {

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use sessile_core::Durability;
 
+use crate::thresholds::REQUESTS_OF_A_VISITOR;
+
 /// Random characters in a session, as in the published `ops`.
 const PAYLOAD_BYTES: u64 = 1_500;
 
@@ -80,6 +82,13 @@ impl Site {
     /// Locked requests to the store, a second, at the busiest time.
     pub(crate) fn cycles_per_second(&self) -> f64 {
         self.requests_per_second * self.cycles_per_request
+    }
+
+    /// The part of the requests that each begin a session, if robots' sessions have one request and
+    /// all others [`REQUESTS_OF_A_VISITOR`].
+    pub(crate) fn new_sessions_part(&self) -> f64 {
+        let robots = self.bots_percent / 100.0;
+        1.0 / (robots + (1.0 - robots) * REQUESTS_OF_A_VISITOR.value as f64)
     }
 
     pub(crate) fn needs_shared_store(&self) -> bool {

@@ -31,6 +31,13 @@ pub(crate) const BOTS_MANY: Threshold = Threshold {
     unit: "% of the sessions",
     why: "from half of them on they decide what a full store throws out",
 };
+/// `creates-too-slowly`.
+pub(crate) const REQUESTS_OF_A_VISITOR: Threshold = Threshold {
+    name: "requests of a visitor",
+    value: 5,
+    unit: "in a session",
+    why: "as the workload `bots` has it: so many of the requests begin a session",
+};
 /// `sweeps-are-felt`.
 pub(crate) const FELT: Threshold = Threshold {
     name: "felt",
@@ -93,6 +100,7 @@ pub(crate) const ANSWERED: Threshold = Threshold {
 pub const THRESHOLDS: &[Threshold] = &[
     LOAD_MAX,
     BOTS_MANY,
+    REQUESTS_OF_A_VISITOR,
     FELT,
     MEMORY_PART,
     MEMORY_UNKNOWN,

@@ -1,8 +1,7 @@
 //! Servers with those defaults that our private servers change to be faster (`bench/BIAS.md` says
 //! why).
 //!
-//! Some settings stay ours: Redis makes no snapshots, because a tier is a promise; MariaDB has no
-//! binary log and enough connections.
+//! Redis makes its snapshots. MariaDB has no binary log and enough connections all the same.
 //!
 //! Chosen by name (`redis#stock`, `mysql#stock`, `postgres#stock`) in any experiment.
 
@@ -24,7 +23,7 @@ static STOCKS: [StockServer; 3] = [
     StockServer {
         store: "redis",
         fixture: Fixture { variant: VARIANT, url: "redis+unix:{socket}" },
-        arguments: &["--hz", "10"],
+        arguments: &["--hz", "10", "--save", "3600 1 300 100 60 10000"],
     },
     StockServer {
         store: "mysql",
@@ -57,16 +56,18 @@ mod tests {
     /// A row that says so and has our settings all the same would be a lie.
     #[test]
     fn a_stock_server_has_its_defaults_and_ours_has_not() {
-        let hz = |choice: &Choice| {
+        let settings = |choice: &Choice| {
             let stage = Deployment::start(choice, None).unwrap();
             let socket = stage.server_socket().unwrap().display().to_string();
             let mut asking = redis::Client::open(format!("redis+unix:{socket}"))
                 .unwrap()
                 .get_connection()
                 .unwrap();
-            let answer: Vec<String> =
-                redis::cmd("CONFIG").arg("GET").arg("hz").query(&mut asking).unwrap();
-            answer[1].clone()
+            ["hz", "save"].map(|name| {
+                let answer: Vec<String> =
+                    redis::cmd("CONFIG").arg("GET").arg(name).query(&mut asking).unwrap();
+                answer[1].clone()
+            })
         };
         let stock = choices(Durability::None).find(|choice| choice.store == "redis").unwrap();
         if sessile_fixtures::ServerKind::by_name("redis-server").unwrap().find().is_none() {
@@ -75,6 +76,7 @@ mod tests {
         }
         let entry = registry::by_name("redis").unwrap();
         let ours = fixture_choice(entry, &entry.fixtures[0], Durability::None);
-        assert_eq!([hz(&stock), hz(&ours)], ["10", "100"]);
+        assert_eq!(settings(&stock), ["10", "3600 1 300 100 60 10000"]);
+        assert_eq!(settings(&ours), ["100", ""]);
     }
 }

@@ -45,7 +45,7 @@ fn the_verdict_says_what_its_figures_and_servers_are_of() {
     let verdict = section(&page, "verdict");
     for words in [
         "requests/s of the store alone",
-        "when saturated",
+        "The p99 is that of a fixed rate",
         "if it is on the measuring machine",
         "<code>apcu</code> is not ranked by speed",
     ] {

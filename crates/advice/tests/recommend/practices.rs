@@ -77,6 +77,23 @@ fn apcu_is_a_candidate_of_one_host_that_may_lose_sessions_and_has_no_lock() {
     assert_eq!(apcu(&bots, &[]).1, "takes-no-lock pushes-out");
 }
 
+/// phpredis takes no lock by default: most sites have that, and it was not ranked.
+#[test]
+fn phpredis_as_it_is_by_default_is_ranked_by_the_row_without_a_lock() {
+    let rows = vec![
+        row("redis-four-trips", "default", 40_000.0),
+        row("redis-setex", "default", 70_000.0),
+        row("files-flock", "default", 20_000.0),
+    ];
+    let recommendation = recommend(&all_installed(), &[results(rows)]);
+    let [locked, unlocked] =
+        ["phpredis#lock", "phpredis"].map(|title| named(&recommendation, title));
+    assert_eq!(unlocked.ops_per_second, Some(70_000.0), "{recommendation}");
+    assert_eq!(rules(unlocked, RuleEffect::Against), ["takes-no-lock"]);
+    assert!(!unlocked.excluded && rules(locked, RuleEffect::Against).is_empty());
+    assert_eq!(best(&recommendation), "phpredis#lock", "faster, and it loses updates");
+}
+
 /// A rate that Redis sustained while it synced was no room for a site that needs no sync.
 #[test]
 fn a_rate_that_was_kept_up_with_in_a_stronger_tier_is_room_in_a_weaker_one() {

@@ -6,7 +6,6 @@ use sessile_core::Durability;
 use sessile_results::Report;
 use sessile_stores::registry::STORES;
 
-/// A measured row of `cycle`: store, variant, operations a second.
 /// Of all stores.
 pub fn recommend(site: &Site, results: &[Report]) -> Recommendation {
     sessile_advice::recommend(site, results, STORES)
@@ -17,6 +16,7 @@ pub fn table(kinds: &[SiteKind], results: &[Report]) -> String {
     sessile_advice::table(kinds, results, STORES)
 }
 
+/// A measured row of `cycle`: store, variant, operations a second.
 pub fn row(store: &str, variant: &str, speed: f64) -> Value {
     json!({
         "experiment": "cycle", "store": store, "url": "", "variant": variant, "op": "cycle",

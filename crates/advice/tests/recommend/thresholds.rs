@@ -268,3 +268,46 @@ fn sweeps_that_are_felt_are_told_and_do_not_count_against_a_store() {
     assert!(of_effect(RuleEffect::Note).contains(&"sweeps-are-felt"), "{recommendation}");
     assert!(!of_effect(RuleEffect::Against).contains(&"sweeps-are-felt"), "{recommendation}");
 }
+
+/// A site of robots creates sessions all the time, and only changes of sessions were looked at.
+#[test]
+fn who_creates_too_slowly_for_robots_is_excluded() {
+    let created = |speed: f64, tier: &str| {
+        let mut row = row("sqlite", "default", speed);
+        (row["experiment"], row["op"], row["durability"]) =
+            (json!("ops"), json!("create"), json!(tier));
+        results(vec![row])
+    };
+    let excluded = |bots_percent: f64, created: Report| {
+        let site = Site { bots_percent, requests_per_second: 200.0, ..all_installed() };
+        why(&recommend(&site, &[results(usual()), created]), "sqlite", "creates-too-slowly")
+    };
+    // 200 / (0.6 + 0.4 * 5) = 77 new sessions a second.
+    let said = excluded(60.0, created(300.0, "1s")).unwrap();
+    assert!(said.starts_with("77 new sessions a second are wanted, which are 26 %"), "{said}");
+    assert!(excluded(60.0, created(310.0, "1s")).is_none());
+    assert!(excluded(0.0, created(300.0, "1s")).is_none(), "visitors come back");
+    assert!(excluded(60.0, created(300.0, "none")).is_some(), "no faster in a stronger tier");
+    assert!(excluded(60.0, created(300.0, "commit")).is_none(), "a stronger tier may be slower");
+}
+
+/// The verdict had the p99 of clients that never wait, which no site is.
+#[test]
+fn the_p99_is_that_of_a_rate_as_high_as_the_sites_where_one_was_measured() {
+    let p99 = |wanted: f64, runs: &[Report]| {
+        let site = Site { requests_per_second: wanted, ..all_installed() };
+        let mut all = vec![results(usual())];
+        all.extend_from_slice(runs);
+        named(&recommend(&site, &all), "sqlite").p99().unwrap()
+    };
+    let at = |rate: f64, done: f64, us: f64| {
+        let mut run = paced(rate, done);
+        run.results[0].latency_us.p99 = us;
+        run
+    };
+    let runs = [at(500.0, 4_000.0, 250.0), at(250.0, 2_000.0, 120.0), at(1_000.0, 5_000.0, 9e5)];
+    assert_eq!(p99(1_500.0, &runs), "120 at 2,000/s");
+    assert_eq!(p99(2_500.0, &runs), "250 at 4,000/s");
+    assert_eq!(p99(4_500.0, &runs), "9.00 saturated", "it fell behind at 8,000");
+    assert_eq!(p99(1_500.0, &[]), "9.00 saturated");
+}

@@ -7,7 +7,7 @@ use sessile_advice::{
     shared_notes, site_kinds,
 };
 use sessile_core::Durability;
-use sessile_results::number::{bytes, count, figure};
+use sessile_results::number::{bytes, count};
 use sessile_results::table::{TableCell, bad, right, right_or_empty, text};
 
 use super::prose;
@@ -32,9 +32,10 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             code { "sessile recommend --installed" } " asks."
         }
         p {
-            "The figures are of the store alone, asked by a client without an application "
-            "as fast as it answers, so that the processors of the measuring machine are "
-            "saturated: they rank stores and do not tell the latency of a page. "
+            "The figures are of the store alone, asked by a client without an application. "
+            "Requests a second are of clients that never wait, so that the processors of the "
+            "measuring machine are saturated: they rank stores. The p99 is that of a fixed rate "
+            "as high as the site's, where one was measured, and is no latency of a page. "
             @for handler in handlers_without_row() { code { (handler) } " " }
             "is not ranked by speed: it lives inside PHP, where no other store is measured "
             "alone, so it has no row here and stands after those that were measured. Pages over "
@@ -123,7 +124,7 @@ pub(super) fn in_words(tier: Durability) -> &'static str {
 }
 
 fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &ElementIds) -> Markup {
-    let columns = ["kind of site", "use", RATE, "p99 in \u{b5}s when saturated", "space", "then"];
+    let columns = ["kind of site", "use", RATE, "p99 in \u{b5}s", "space", "then"];
     let caption = format!("Recommended by kind of site; tier {} or stronger", tier.name());
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
@@ -141,7 +142,7 @@ fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &Elem
         }
         let best = answer.best();
         cells.push(best.map_or(TableCell::Empty, rate).into());
-        cells.push(right_or_empty(best.and_then(|best| best.p99_us).map(figure)).into());
+        cells.push(right_or_empty(best.and_then(RankedStore::p99)).into());
         cells.push(right_or_empty(best.map(space)).into());
         let next: Vec<String> = answer.next().map(RankedStore::title).collect();
         cells.push(text(next.join(", ")).into());
