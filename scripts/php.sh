@@ -9,7 +9,6 @@
 #   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, the switch
 #                                from PHP's files, products, examples/php, small benchmarks
 #   sh scripts/php.sh products   checks real products on the store STORE (SETTING=VALUE)
-#   sh scripts/php.sh drupal-bench
 #                                measures pages of Drupal 7 (SETTING=VALUE)
 #   sh scripts/php.sh session-tests
 #                                runs the tests of PHP's own session extension
@@ -80,9 +79,6 @@ test)
 products)
     sh scripts/php_sites_test.sh "$php" "$module" "${STORE:-}" "${2:-}"
     ;;
-drupal-bench)
-    sh scripts/drupal7_bench.sh "$php" "$module" "${2:-}"
-    ;;
 session-tests)
     sh scripts/php_session_tests.sh "$php" "$module"
     ;;
@@ -115,7 +111,7 @@ install)
     ;;
 *)
     echo "usage: sh scripts/php.sh build|test|products|session-tests|memcheck|example|bench|" \
-        "gc-bench|drupal-bench|footprint|install" >&2
+        "gc-bench|footprint|install" >&2
     exit 2
     ;;
 esac

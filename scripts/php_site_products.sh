@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs real products below $dir/www, with the database of php_site_servers.sh; php_sites_test.sh
-# and drupal7_bench.sh source it.
+# sources it.
 . scripts/php_site_servers.sh
 
 # Installs Drupal 7 with this project's session functions and a module that the checks ask:

@@ -63,15 +63,12 @@ write_settings() {
 }
 
 # Serves $dir/www. The ports `http` and `https` are those of a site; `mixed_http` and `mixed_https`
-# ask Drupal for sessions over both, `own` for its own session storage. HTTPS is said, not spoken.
-# `varied` asks Drupal to set something: start_nginx SETTING=VALUE
+# ask Drupal for sessions over both. HTTPS is said, not spoken.
 start_nginx() {
     http=$(free_port "$php" 18480)
     https=$(free_port "$php" $((http + 1)))
     mixed_http=$(free_port "$php" $((https + 1)))
     mixed_https=$(free_port "$php" $((mixed_http + 1)))
-    own=$(free_port "$php" $((mixed_https + 1)))
-    varied=$(free_port "$php" $((own + 1)))
     {
         echo "daemon off; pid $dir/nginx.pid; error_log $dir/nginx.log; worker_processes 1;"
         [ "$(id -u)" != 0 ] || echo "user root;"
@@ -87,9 +84,6 @@ END
         listen "$https" 'fastcgi_param HTTPS on;'
         listen "$mixed_http" 'fastcgi_param SITE_SESSIONS mixed;'
         listen "$mixed_https" 'fastcgi_param HTTPS on; fastcgi_param SITE_SESSIONS mixed;'
-        listen "$own" 'fastcgi_param SITE_SESSIONS own;'
-        # Not PHP_VALUE: a worker of php-fpm keeps it.
-        listen "$varied" "fastcgi_param SITE_SETTING '$1';"
         echo '}'
     } >"$dir/nginx.conf"
     nginx -c "$dir/nginx.conf" -e "$dir/nginx.log" &

@@ -38,7 +38,7 @@ if [ -f "$archive" ]; then
 else
     skipped="drupal7=$archive is not there|$skipped"
 fi
-start_nginx ''
+start_nginx
 start_pool "$(store_url "$3")" ${4:+"$4"}
 
 status=0

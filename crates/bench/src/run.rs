@@ -150,9 +150,11 @@ pub(crate) fn resolve(
 ) -> Result<(Settings, Selection), UsageError> {
     let settings = options.check(experiment)?;
     let selection = match experiment {
-        Experiment::Lifecycle => {
-            experiments::lifecycle::select(&options.stores, settings.durability)
-        }
+        Experiment::Lifecycle => experiments::lifecycle::select(
+            &options.stores,
+            settings.durability,
+            settings.drupal.is_some(),
+        ),
         Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
         Experiment::Languages => {
             experiments::languages::select(&options.stores, settings.durability)

@@ -7,8 +7,14 @@ pub const OPCACHE: &str = "php-opcache";
 /// That version, if it has none.
 pub const OPCACHE_MISSING: &str = "missing";
 /// Handlers, by title, in which two requests may have one session at once.
-const WITHOUT_LOCK: [&str; 5] =
-    ["apcu", "phpredis", "php-memcached#nolock", "pdo-mysql#nolock", "pdo-postgres#nolock"];
+const WITHOUT_LOCK: [&str; 6] = [
+    "apcu",
+    "drupal",
+    "phpredis",
+    "php-memcached#nolock",
+    "pdo-mysql#nolock",
+    "pdo-postgres#nolock",
+];
 
 /// Whether a request has its session exclusively until it ends.
 pub fn locks(title: &str) -> bool {

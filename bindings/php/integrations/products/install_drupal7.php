@@ -16,11 +16,7 @@ $settings = file_get_contents('sites/default/default.settings.php')
     . <<<'END'
     $sessions = $_SERVER['SITE_SESSIONS'] ?? '';
     $conf['https'] = $sessions === 'mixed';
-    if (!empty($_SERVER['SITE_SETTING'])) {
-      [$name, $value] = explode('=', $_SERVER['SITE_SETTING']);
-      ini_set($name, $value) !== FALSE || die("$name cannot be set");
-    }
-    if (PHP_SAPI !== 'cli' && $sessions !== 'own') {
+    if (PHP_SAPI !== 'cli') {
       $conf['session_inc'] = 'sites/all/libraries/sessile/sessile.inc';
     }
 

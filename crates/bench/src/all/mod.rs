@@ -134,7 +134,7 @@ impl SeriesOptions {
 
 fn is_known(word: &str, experiment: Experiment, durability: Durability) -> bool {
     match experiment {
-        Experiment::Lifecycle => php::named(&[word.to_owned()]).is_ok(),
+        Experiment::Lifecycle => php::named(php::HANDLERS, &[word.to_owned()]).is_ok(),
         Experiment::Perl => perl::named(&[word.to_owned()]).is_ok(),
         Experiment::Languages => languages::named(&[word.to_owned()]).is_ok(),
         Experiment::Rebuild => rebuild::is_known(word),

@@ -7,6 +7,7 @@
 //! server), which is idle while others are measured. A failed request or a missing session fails
 //! the row.
 
+pub(crate) mod drupal;
 mod overflow;
 mod redis_counters;
 mod site;
@@ -25,7 +26,7 @@ use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 
 use sessile_results::UsageError;
 use sessile_results::{CpuUs, RoundSample, Row, WebFigures};
-use site::{ANSWER, LifecycleSite, PAYLOAD_BYTES, SiteOptions};
+use site::{LifecycleSite, PAYLOAD_BYTES, SiteOptions};
 
 const OP: &str = "page";
 /// Each PHP process must have opened its store and compiled the page.
@@ -59,8 +60,13 @@ struct PageTotals {
     kept: Option<u64>,
 }
 
-pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
-    let handlers = named(stores)?;
+/// Handlers of our page, or of Drupal's.
+pub(crate) fn select(
+    stores: &[String],
+    durability: Durability,
+    of_drupal: bool,
+) -> Result<Selection, UsageError> {
+    let handlers = named(if of_drupal { php::DRUPAL } else { php::HANDLERS }, stores)?;
     let php = PhpInstallation::detect().map_err(UsageError)?;
     ab::find().ok_or_else(|| UsageError(no_load_generator()))?;
     let mut selection = Selection::default();
@@ -86,7 +92,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     let ab = ab::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
     bench.programs.extend(php::versions(&php, &bench.choices));
     bench.programs.extend(ab::version(&ab).map(|version| ("ab".to_owned(), version)));
-    bench.settings.payload_bytes = PAYLOAD_BYTES;
+    let of_drupal = bench.settings.drupal.is_some();
+    bench.settings.payload_bytes = if of_drupal { 0 } else { PAYLOAD_BYTES };
     let (mut contenders, mut all_series, mut absent) = (Vec::new(), Vec::new(), Vec::new());
     let choices = bench.choices.clone();
     bench.progress.expect_more(choices.len());
@@ -123,6 +130,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     // Each sample was verified at once.
     bench.mark_rows_verified();
     check_interrupted()?;
+    if of_drupal {
+        return Ok(());
+    }
     visitors::run(bench, &contenders, &absent)?;
     bench.mark_rows_verified();
     check_interrupted()?;
@@ -130,10 +140,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     overflow::run(bench, &php, &ab)
 }
 
-/// PHP processes.
-pub(super) fn processes() -> usize {
-    std::thread::available_parallelism()
-        .map_or(PROCESSES_MIN, |count| PROCESSES_MIN.max(2 * count.get()))
+/// PHP processes: as many as requests at a time, so that none waits for a process.
+pub(super) fn processes(parallel: &[usize]) -> usize {
+    parallel.iter().copied().fold(PROCESSES_MIN, usize::max)
 }
 
 fn measure(
@@ -175,7 +184,8 @@ impl HandlerContender {
             sessions: sessions as u64,
             memory_megabytes: 64 + sessions as u64 * SESSION_BYTES_MAX / (1 << 20),
             ttl: settings.ttl,
-            processes: processes(),
+            processes: processes(&settings.workers),
+            drupal: settings.drupal.clone(),
         };
         let site = LifecycleSite::open(handler, php, &purpose)?;
         let contender = HandlerContender { choice: choice.clone(), site };
@@ -186,14 +196,8 @@ impl HandlerContender {
     fn warm_up(&self, ab: &Path) -> Result<(), String> {
         self.site.check().map_err(|why| self.with_log_end(&why))?;
         let requests = WARM_UP_REQUESTS;
-        let load = ab::send_requests(
-            ab,
-            &self.site.url(),
-            requests,
-            WARM_UP_PARALLEL,
-            &self.site.scratch(),
-        )?;
-        if let Some(why) = invalid_reason(&load, requests) {
+        let load = self.site.load(ab, requests, WARM_UP_PARALLEL)?;
+        if let Some(why) = invalid_reason(&load, requests, self.site.answer_bytes()) {
             return Err(self.with_log_end(&format!("during the warm-up: {why}")));
         }
         let made = requests as u64 + 1;
@@ -213,7 +217,7 @@ impl HandlerContender {
     }
 }
 
-fn invalid_reason(load: &AbReport, requests: usize) -> Option<String> {
+fn invalid_reason(load: &AbReport, requests: usize, bytes: Option<u64>) -> Option<String> {
     let AbReport { complete, failed, not_2xx, body_bytes, .. } = load;
     let requests = requests as u64;
     if *complete != requests || failed + not_2xx > 0 {
@@ -224,9 +228,8 @@ fn invalid_reason(load: &AbReport, requests: usize) -> Option<String> {
         );
         return Some(why);
     }
-    (*body_bytes != ANSWER.len() as u64).then(|| {
-        format!("the answers have {body_bytes} bytes, the one that was expected {}", ANSWER.len())
-    })
+    let bytes = bytes.filter(|bytes| bytes != body_bytes)?;
+    Some(format!("the answers have {body_bytes} bytes, the one that was expected {bytes}"))
 }
 
 impl PageSeries {
@@ -253,10 +256,10 @@ impl PageSeries {
     ) -> Result<(), String> {
         let before = site.count_sessions()?;
         let (web, server) = (site.web_cpu(), site.server_cpu());
-        let load = ab::send_requests(ab, &site.url(), requests, self.parallel, &site.scratch())?;
+        let load = site.load(ab, requests, self.parallel)?;
         self.figures.web_cpu_us += site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
         self.figures.server_cpu_us += site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
-        let wrong = invalid_reason(&load, requests);
+        let wrong = invalid_reason(&load, requests, site.answer_bytes());
         self.figures.loads.push(load);
         wrong.map_or(Ok(()), Err)?;
         site.check()?;
@@ -293,7 +296,7 @@ impl PageSeries {
                 server: each(server_cpu_us),
             },
             web: Some(WebFigures {
-                processes: processes(),
+                processes: processes(&bench.settings.workers),
                 failed_requests: sum(|load| load.failed),
                 not_2xx: sum(|load| load.not_2xx),
                 sessions_kept: kept,

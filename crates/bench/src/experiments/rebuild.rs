@@ -118,7 +118,12 @@ impl CacheContender {
         choice: &Choice,
     ) -> Result<CacheContender, String> {
         let cache = cache::by_title(&choice.title()).ok_or("it is no place for a registry")?;
-        let site = RebuildSite::open(cache, php, bench.settings.payload_bytes, processes())?;
+        let site = RebuildSite::open(
+            cache,
+            php,
+            bench.settings.payload_bytes,
+            processes(&bench.settings.workers),
+        )?;
         // The first view always builds the registry.
         site.check()?;
         site.views()?;
@@ -143,7 +148,7 @@ impl CacheContender {
             return;
         }
         let sampled =
-            ab::send_requests(ab, &self.site.url(), requests, parallel, &self.site.scratch())
+            ab::send_requests(ab, &self.site.url(), true, requests, parallel, &self.site.scratch())
                 .and_then(|load| self.site.views().map(|views| (load, views)));
         match sampled {
             Ok((load, views)) => {

@@ -4,6 +4,8 @@
 
 mod settings;
 
+use std::path::PathBuf;
+
 use sessile_core::Durability;
 use sessile_results::workload::Workload;
 use sessile_scan::Profile;
@@ -31,6 +33,8 @@ pub struct Options {
     pub round_trip_ms: Option<f64>,
     /// `ops` in the published form.
     pub as_published: bool,
+    /// A copy of Drupal 7, whose pages `lifecycle` measures.
+    pub drupal: Option<PathBuf>,
     /// Operations of `cycle` and `scale`.
     pub ops: Option<Vec<CycleOp>>,
     /// Payload sizes of `scale`, and of `cycle` with the workload `profile`.
@@ -62,6 +66,7 @@ impl Default for Options {
             let_sleep: false,
             round_trip_ms: None,
             as_published: false,
+            drupal: None,
             ops: None,
             profile: None,
             fill_max: None,

@@ -3,6 +3,7 @@
 //! Invariant: every value is within its range.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sessile_core::Durability;
@@ -14,6 +15,7 @@ use super::Options;
 use crate::defaults::{
     FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL,
 };
+use crate::experiments::lifecycle::drupal;
 use crate::experiments::perl;
 use crate::payload::PAYLOAD_BYTES_MIN;
 use crate::payload_spread::PayloadSpread;
@@ -41,6 +43,7 @@ pub(crate) struct Settings {
     /// Delay to private servers.
     pub round_trip: Option<Duration>,
     pub as_published: bool,
+    pub drupal: Option<PathBuf>,
     pub ops: Vec<CycleOp>,
     pub seed: u64,
     pub ttl: Duration,
@@ -65,6 +68,7 @@ impl Options {
         let preset = preset(experiment, self.quick);
         let workers = self.worker_counts(&preset)?;
         self.check_contradictions(experiment, &workers)?;
+        self.drupal.as_deref().map_or(Ok(()), drupal::check)?;
         let payload_bytes = self.payload(experiment)?;
         let sizes = self.session_counts(experiment, &preset)?;
         // The first size: the only one, or the smallest.
@@ -99,6 +103,7 @@ impl Options {
             let_sleep: self.let_sleep,
             round_trip: self.round_trip_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             as_published: self.as_published,
+            drupal: self.drupal.clone(),
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
             ttl: if long { LONG_TTL } else { SESSION_TTL },

@@ -125,6 +125,39 @@ const fn phpredis(
     }
 }
 
+/// Drupal 7's own session storage and ours, for pages of the user's copy of it.
+pub(crate) const DRUPAL: &[Handler] = &[
+    Handler { name: "drupal", save_handler: "", save_path: "", ..DRUPAL_ON_MARIADB },
+    Handler {
+        name: "drupal",
+        variant: "sessile",
+        save_handler: SESSILE,
+        save_path: "sessile:{shm}/sessile",
+        ..DRUPAL_ON_MARIADB
+    },
+];
+
+const DRUPAL_ON_MARIADB: Handler = Handler {
+    server: Some("mariadbd"),
+    durability: ALL,
+    // Drupal asks for these; those that are built in are not loaded.
+    extensions: &[
+        "mysqlnd",
+        "pdo",
+        "pdo_mysql",
+        "xml",
+        "dom",
+        "ctype",
+        "mbstring",
+        "posix",
+        "simplexml",
+        "tokenizer",
+        "gd",
+    ],
+    package: "php-mysql, php-xml, php-mbstring, php-gd",
+    ..PLAIN
+};
+
 /// Names the user's copy of Magento's handler, which is no part of this project.
 pub(crate) const MAGENTO_VARIABLE: &str = "SESSILE_MAGENTO";
 
@@ -187,12 +220,15 @@ pub const HANDLERS: &[Handler] = &[
 ];
 
 /// The handlers that `--stores` names; without names, all.
-pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Handler>, UsageError> {
+pub(crate) fn named(
+    table: &'static [Handler],
+    stores: &[String],
+) -> Result<Vec<&'static Handler>, UsageError> {
     if stores.is_empty() {
-        return Ok(HANDLERS.iter().collect());
+        return Ok(table.iter().collect());
     }
     let words = stores.iter().map(|word| word.trim());
-    naming::select_entries(HANDLERS, words, "session handler of PHP", |handler| {
+    naming::select_entries(table, words, "session handler of PHP", |handler| {
         (handler.name, handler.variant)
     })
 }
@@ -238,7 +274,7 @@ mod tests {
 
     fn titles(words: &[&str]) -> Result<Vec<String>, UsageError> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Ok(named(&words)?.into_iter().map(Handler::title).collect())
+        Ok(named(HANDLERS, &words)?.into_iter().map(Handler::title).collect())
     }
 
     #[test]

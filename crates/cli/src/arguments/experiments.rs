@@ -122,6 +122,11 @@ groups! {
         #[arg(long)]
         as_published: bool => as_published,
     }
+    DrupalCopy {
+        /// Measure pages of Drupal 7 instead, from this copy of it: with its sessions and with ours
+        #[arg(long, value_name = "DIR")]
+        drupal: Option<PathBuf> => drupal,
+    }
     Operation {
         /// Measure cycle, peek (a read without lock) or both [default: cycle]
         #[arg(long, value_delimiter = ',', value_parser = cycle_op, value_name = "OP")]
@@ -235,7 +240,7 @@ experiments! {
         workers: Workers, sessions: Sessions, payload: Payload, seconds: Seconds,
         round_trip: RoundTrip, operation: Operation, profile: ProfileFile, fill: FillTime,
     }
-    LifecycleArguments { workers: Workers, sessions: Sessions }
+    LifecycleArguments { workers: Workers, sessions: Sessions, drupal: DrupalCopy }
     PerlArguments { sessions: Sessions, payload: Payload }
     LanguagesArguments { none: NoOptions }
     OversizeArguments { round_trip: RoundTrip }

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use sessile_results::{Overflow, Row, WebFigures};
 
-use crate::experiments::ab;
 use crate::experiments::lifecycle::site::{LifecycleSite, SiteOptions};
 use crate::experiments::{Bench, check_interrupted};
 use crate::php::PhpInstallation;
@@ -58,7 +57,8 @@ fn fill(
         sessions: REQUESTS_MAX / 4, // roughly as many as fit
         memory_megabytes: MEGABYTES,
         ttl: bench.settings.ttl,
-        processes: super::processes(),
+        processes: super::processes(&[PARALLEL]),
+        drupal: None,
     };
     let site = match LifecycleSite::open(handler, php, &purpose) {
         Ok(site) => site,
@@ -68,7 +68,7 @@ fn fill(
     for _ in 0..REQUESTS_MAX / STEP as u64 {
         check_interrupted()?;
         // Errors at the moment of the overflow belong to it.
-        let made = match ab::send_requests(ab, &site.url(), STEP, PARALLEL, &site.scratch()) {
+        let made = match site.load(ab, STEP, PARALLEL) {
             Ok(load) => load,
             Err(why) => return Ok(Err(why)),
         };

@@ -11,6 +11,8 @@ use sessile_fixtures::{Web, WebOptions};
 use sessile_results::php_handlers::SESSILE;
 use sessile_stores::Context;
 
+use crate::experiments::ab::{self, AbReport};
+use crate::experiments::lifecycle::drupal;
 use crate::experiments::lifecycle::redis_counters::{self, RedisCounters};
 use crate::footprint::occupied;
 use crate::php::{Handler, MAGENTO_VARIABLE, PhpInstallation};
@@ -35,6 +37,14 @@ pub(super) struct LifecycleSite {
     /// URL through which sessions of our handler are counted.
     store: Option<String>,
     on_redis: bool,
+    page: VisitedPage,
+}
+
+/// The page that is measured, and how its answer is known.
+pub(super) struct VisitedPage {
+    pub contains: &'static str,
+    /// Whether there is nothing else in the answer.
+    pub is_all: bool,
 }
 
 pub(super) struct SiteOptions {
@@ -46,6 +56,8 @@ pub(super) struct SiteOptions {
     pub ttl: Duration,
     /// Of PHP.
     pub processes: usize,
+    /// The user's copy of Drupal, whose pages are measured then.
+    pub drupal: Option<PathBuf>,
 }
 
 impl LifecycleSite {
@@ -54,6 +66,9 @@ impl LifecycleSite {
         php: &PhpInstallation,
         purpose: &SiteOptions,
     ) -> Result<LifecycleSite, String> {
+        if let Some(copy) = &purpose.drupal {
+            return drupal::open(handler, php, purpose, copy);
+        }
         let durability = purpose.durability;
         let mut places =
             PrivatePlaces::open(&[handler.save_path], handler.server, durability, &[])?;
@@ -74,7 +89,8 @@ impl LifecycleSite {
             Web::start(places.scratch(), &options).map_err(|error| redact::start_error(&error))?;
         let store = (handler.save_handler == SESSILE).then_some(save_path);
         let on_redis = handler.server == Some("redis-server");
-        let site = LifecycleSite { web, places, store, on_redis };
+        let page = VisitedPage { contains: ANSWER, is_all: true };
+        let site = LifecycleSite { web, places, store, on_redis, page };
         if site.store.is_none() {
             // Before the first request: a handler on a database creates its table now.
             site.count_sessions().map_err(|why| format!("{why} {}", site.last_php_message()))?;
@@ -82,22 +98,39 @@ impl LifecycleSite {
         Ok(site)
     }
 
-    pub(super) fn url(&self) -> String {
-        format!("http://{}/page", self.web.address())
+    /// A site whose sessions nobody counts.
+    pub(super) fn of_pages(web: Web, places: PrivatePlaces, page: VisitedPage) -> LifecycleSite {
+        LifecycleSite { web, places, store: None, on_redis: false, page }
     }
 
-    /// `ab` writes it.
-    pub(super) fn scratch(&self) -> PathBuf {
-        self.places.scratch().join("percentiles")
+    /// Sends requests for the page with `ab`.
+    pub(super) fn load(
+        &self,
+        ab: &Path,
+        requests: usize,
+        parallel: usize,
+    ) -> Result<AbReport, String> {
+        let url = format!("http://{}/page", self.web.address());
+        let scratch = self.places.scratch().join("percentiles");
+        let load = ab::send_requests(ab, &url, self.page.is_all, requests, parallel, &scratch);
+        load.map_err(|why| self.places.redact(&why))
+    }
+
+    /// The bytes of an answer, if each is the same.
+    pub(super) fn answer_bytes(&self) -> Option<u64> {
+        self.page.is_all.then_some(self.page.contains.len() as u64)
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
-        let answer =
-            self.web.get("page").map_err(|error| format!("the page does not answer: {error}"))?;
-        if answer.status == 200 && answer.body == ANSWER {
+        let VisitedPage { contains, is_all } = &self.page;
+        let answer = self.web.get("page");
+        let answer = answer.map_err(|error| format!("the page does not answer: {error}"))?;
+        let is_right =
+            if *is_all { answer.body == *contains } else { answer.body.contains(contains) };
+        if answer.status == 200 && is_right {
             return Ok(());
         }
-        let body = self.places.redact(answer.body.trim());
+        let body: String = self.places.redact(answer.body.trim()).chars().take(200).collect();
         Err(format!(
             "the page answers with status {} and a wrong check value: {body}",
             answer.status
@@ -110,7 +143,7 @@ impl LifecycleSite {
         let answer =
             self.web.get(&page).map_err(|error| format!("the page does not answer: {error}"))?;
         if answer.status == 200 && answer.body == SEEN {
-            return Ok(answer.cookies);
+            return Ok(answer.cookies.len());
         }
         Err(format!(
             "a visitor is answered with status {}: {}",
@@ -141,6 +174,9 @@ impl LifecycleSite {
                     Err(self.places.redact(&format!("the sessions cannot be counted: {error}")))
                 }
             };
+        }
+        if !self.page.is_all {
+            return Ok(None);
         }
         let answer = self
             .web

@@ -15,9 +15,9 @@ mod samples;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::experiments::lifecycle::HandlerContender;
 use crate::experiments::lifecycle::redis_counters::RedisCounters;
 use crate::experiments::lifecycle::site::{CART_BYTES, LifecycleSite};
+use crate::experiments::lifecycle::{HandlerContender, processes};
 use crate::experiments::{Bench, choice_position};
 use crate::interruption::interrupted;
 use crate::monotonic::{cpu_us, now_ns};
@@ -90,6 +90,8 @@ pub(super) fn run(
                 .map(|lazy| Row { failed: Some(why.clone()), ..row(bench, choice, *lazy) }),
         );
     }
+    let processes = processes(&bench.settings.workers);
+    rows.iter_mut().filter_map(|row| row.web.as_mut()).for_each(|web| web.processes = processes);
     rows.sort_by_key(|row| choice_position(&bench.choices, row));
     bench.rows.extend(rows);
     Ok(())

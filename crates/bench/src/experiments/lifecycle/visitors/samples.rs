@@ -6,7 +6,6 @@ use sessile_results::histogram::Latencies;
 use sessile_results::{CpuUs, LatencyUs, RoundSample, Row, ServerWork, Visitors, WebFigures};
 
 use super::records_expected;
-use crate::experiments::lifecycle::processes;
 
 /// One sample a round.
 #[derive(Default)]
@@ -57,7 +56,6 @@ impl VisitorSamples {
                 server: each(|it| it.server_us),
             },
             web: self.totals(row.sessions, lazy).map(|visitors| WebFigures {
-                processes: processes(),
                 sessions_kept: samples.last().and_then(|sample| sample.kept),
                 cpu_us_per_op: each(|it| it.web_us),
                 visitors: Some(visitors),
