@@ -26,10 +26,13 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
             "start it with a larger -I, or lower payload_bytes_max, or use route:",
         ));
     }
-    if facts.number("evictions").is_some_and(|evicted| evicted > 0) {
-        findings.push(Finding::critical(
+    if let Some(evicted) = facts.number("evictions").filter(|evicted| *evicted > 0) {
+        let days = facts.number("uptime").unwrap_or(0) / 86_400;
+        // The server does not tell when: one that was too small for an hour would stay critical.
+        let found = if is_full(facts) { Finding::critical } else { Finding::warning };
+        findings.push(found(
             "memcached-evicts",
-            format!("{name} has evicted {} items", facts.text("evictions").unwrap_or_default()),
+            format!("{name} has evicted {evicted} items in the {days} days since its start"),
             "live sessions were dropped for new ones: visitors were logged out",
             "start it with a larger -m, or keep caches on another server",
         ));
@@ -55,6 +58,11 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
     }
 }
 
+fn is_full(facts: &ServerFacts) -> bool {
+    let (used, most) = (facts.number("bytes"), facts.number("limit_maxbytes"));
+    used.zip(most).is_none_or(|(used, most)| used * 100 >= most * MEMORY_PERCENT_MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +80,19 @@ mod tests {
             });
             assert_eq!(found, codes, "{used}");
         }
+    }
+
+    /// A server that was too small a month ago was a critical finding until its next start.
+    #[test]
+    fn what_was_evicted_long_ago_is_a_warning() {
+        let with = |used: u64| {
+            let mut facts = ServerFacts::default();
+            for (name, value) in [("evictions", "3"), ("limit_maxbytes", "100")] {
+                facts.put(name, value);
+            }
+            facts.put("bytes", used.to_string());
+            is_full(&facts)
+        };
+        assert_eq!([with(50), with(90)], [false, true]);
     }
 }

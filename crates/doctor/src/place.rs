@@ -22,6 +22,9 @@ const WITH_PATH: [&str; 3] = ["sessile", "files", "sqlite"];
 /// What containers get by default, too little for a busy site.
 const SHARED_MEMORY_SMALL: u64 = 64 << 20;
 const FREE_PERCENT_MIN: u64 = 5;
+/// A larger rest of a large disk is no finding, and one of a gibibyte no emergency.
+const FREE_BYTES_MIN: u64 = 8 << 30;
+const FREE_BYTES_CRITICAL: u64 = 1 << 30;
 /// Names looked at for a foreign owner.
 const NAMES_MAX: usize = 1_000;
 const NETWORK: [(u32, &str); 7] = [
@@ -113,8 +116,10 @@ fn check_room(subject: &Subject<'_>, place: &Place, room: &Statvfs, findings: &m
             "a full store refuses new sessions",
             "give the container --shm-size=1g, or mount the tmpfs with size=25%",
         ));
-    } else if total > 0 && free * 100 / total < FREE_PERCENT_MIN {
-        findings.push(Finding::critical(
+    }
+    if total > 0 && free * 100 / total < FREE_PERCENT_MIN && free < FREE_BYTES_MIN {
+        let found = if free < FREE_BYTES_CRITICAL { Finding::critical } else { Finding::warning };
+        findings.push(found(
             "nearly-full",
             format!("{path} has {} MiB left of {} MiB", free >> 20, total >> 20),
             "a full store refuses new sessions, and changes of old ones",

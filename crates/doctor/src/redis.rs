@@ -76,7 +76,8 @@ fn is_loopback_only(bind: &str) -> bool {
 
 fn check_memory(facts: &ServerFacts, findings: &mut Vec<Finding>) {
     let policy = facts.text("maxmemory-policy").or_else(|| facts.text("maxmemory_policy"));
-    if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
+    let most = facts.number("maxmemory");
+    if let Some(policy) = policy.filter(|policy| *policy != "noeviction" && most != Some(0)) {
         findings.push(Finding::critical(
             "redis-evicts",
             format!("maxmemory-policy is {policy}"),
@@ -84,7 +85,6 @@ fn check_memory(facts: &ServerFacts, findings: &mut Vec<Finding>) {
             "set maxmemory-policy noeviction, so that a save fails loudly instead",
         ));
     }
-    let most = facts.number("maxmemory");
     if most == Some(0) {
         findings.push(Finding::warning(
             "redis-memory-unlimited",

@@ -2,12 +2,14 @@
 //!
 //! Source: RFC 9112. Invariants: a request has at most [`HEAD_BYTES_MAX`] bytes and
 //! [`EXCHANGE_MAX`] of time, reading and writing alike, and no body is ever read, so no reader
-//! holds a thread for longer; an error of `accept` is never the end; on loopback only requests for
-//! the own name are handled, so that a page of another site cannot reach the server through a name
-//! that leads here. Not here: connections that stay open, encryption, compression.
+//! holds a thread for longer, and silent ones keep nobody waiting; an error of `accept` is never
+//! the end; on loopback only requests for the own name are handled, so that a page of another site
+//! cannot reach the server through a name that leads here. Not here: connections that stay open,
+//! encryption, compression.
 
 use std::io::{Read, Result as IoResult, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sessile_core::{Error, ErrorKind, Result};
@@ -16,7 +18,8 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'n
                       form-action 'none'; frame-ancestors 'none'";
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const EXCHANGE_MAX: Duration = Duration::from_secs(5);
-const THREADS: usize = 4;
+/// More readers at once are sent away.
+const READERS_MAX: usize = 64;
 /// The time between two tries of `accept`, and the longest until the server ends.
 const ASK_FOR_WORK: Duration = Duration::from_millis(100);
 
@@ -84,24 +87,25 @@ impl Served {
         ends: &(impl Fn() -> bool + Sync),
         handle: &(impl Fn(&Asked) -> Answer + Sync),
     ) {
-        let work = || {
+        let readers = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
             while !ends() {
                 match self.socket.accept() {
-                    Ok((stream, _)) => {
-                        if let Err(error) = self.exchange(stream, handle) {
-                            log::debug!("a reader went away: {error}");
-                        }
+                    Ok((stream, _)) if readers.load(Ordering::Acquire) < READERS_MAX => {
+                        readers.fetch_add(1, Ordering::AcqRel);
+                        let readers = &readers;
+                        scope.spawn(move || {
+                            if let Err(error) = self.exchange(stream, handle) {
+                                log::debug!("a reader went away: {error}");
+                            }
+                            readers.fetch_sub(1, Ordering::AcqRel);
+                        });
                     }
+                    Ok(_) => log::debug!("a reader was sent away: {READERS_MAX} are there"),
                     // Nobody asks, or a passing error such as too many open files.
                     Err(_) => std::thread::sleep(ASK_FOR_WORK),
                 }
             }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..THREADS {
-                scope.spawn(work);
-            }
-            work();
         });
     }
 
@@ -225,6 +229,7 @@ fn reason(code: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         421 => "Misdirected Request",
+        503 => "Service Unavailable",
         _ => "Request Header Fields Too Large",
     }
 }
@@ -232,7 +237,7 @@ fn reason(code: u16) -> &'static str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
 
@@ -323,16 +328,21 @@ mod tests {
         });
     }
 
-    /// More silent readers than threads: the next one is answered when their time is over.
+    /// Four silent readers held all threads, and others waited until their time was over.
     #[test]
-    fn readers_who_say_nothing_hold_a_thread_for_a_bounded_time() {
+    fn readers_who_say_nothing_keep_nobody_waiting_and_are_bounded() {
         with_server(|address| {
-            let silent: Vec<TcpStream> =
-                (0..2 * THREADS).map(|_| TcpStream::connect(address).unwrap()).collect();
+            let silent = |count| -> Vec<TcpStream> {
+                (0..count).map(|_| TcpStream::connect(address).unwrap()).collect()
+            };
+            let some = silent(READERS_MAX / 2);
             let start = Instant::now();
             assert_sound(address);
-            assert!(start.elapsed() < 5 * EXCHANGE_MAX, "{:?}", start.elapsed());
-            drop(silent);
+            assert!(start.elapsed() < EXCHANGE_MAX / 2, "{:?}", start.elapsed());
+            let many = silent(2 * READERS_MAX);
+            std::thread::sleep(EXCHANGE_MAX + EXCHANGE_MAX / 2);
+            assert_sound(address);
+            drop((some, many));
         });
     }
 

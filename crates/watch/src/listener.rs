@@ -49,13 +49,17 @@ pub fn serve_metrics(
 ) -> Result<()> {
     let served = Served::listen(address)?;
     ready(&served);
-    let sampler = Mutex::new(Sampler::new(sessions.clone(), Clock::system()));
-    served.serve(&ends, &|asked: &Asked| match asked.path.as_str() {
-        "/metrics" | "/" => {
-            let text = metrics(&locked(&sampler).sample());
-            Answer::new("text/plain; version=0.0.4; charset=utf-8", text)
-        }
-        _ => Answer::not_found(),
+    let last = Mutex::new(None);
+    std::thread::scope(|scope| {
+        let sampler = Sampler::new(sessions.clone(), Clock::system());
+        scope.spawn(|| sample_until(&ends, sampler, &|sample| *locked(&last) = Some(sample)));
+        served.serve(&ends, &|asked: &Asked| match asked.path.as_str() {
+            "/metrics" | "/" => match locked(&last).as_ref().map(metrics) {
+                Some(text) => Answer::new("text/plain; version=0.0.4; charset=utf-8", text),
+                None => Answer::refused(503, "the sessions are being counted"),
+            },
+            _ => Answer::not_found(),
+        });
     });
     Ok(())
 }
@@ -76,7 +80,7 @@ pub fn serve_page(
         Some(token) => token.clone(),
         None => random_token()?,
     };
-    let mut sampler = Sampler::new(sessions.clone(), Clock::system());
+    let sampler = Sampler::new(sessions.clone(), Clock::system());
     let page = Page {
         sessions,
         examination: &options.examination,
@@ -85,24 +89,25 @@ pub fn serve_page(
         verified: Once::new(),
         examined: Once::new(),
     };
-    locked(&page.history).push(sampler.sample());
     ready(&served, &token);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut waited = Duration::ZERO;
-            while !ends() {
-                std::thread::sleep(ASK_TO_END);
-                waited += ASK_TO_END;
-                if waited >= STEP {
-                    waited = Duration::ZERO;
-                    let sample = sampler.sample();
-                    locked(&page.history).push(sample);
-                }
-            }
-        });
+        scope.spawn(|| sample_until(&ends, sampler, &|sample| locked(&page.history).push(sample)));
         served.serve(&ends, &|asked: &Asked| page.answer(asked));
     });
     Ok(())
+}
+
+/// Keeps a sample now and after each step. A sample may take minutes, which keeps no reader waiting.
+fn sample_until(ends: &impl Fn() -> bool, mut sampler: Sampler, keep: &impl Fn(Sample)) {
+    let mut waited = STEP;
+    while !ends() {
+        if waited >= STEP {
+            waited = Duration::ZERO;
+            keep(sampler.sample());
+        }
+        std::thread::sleep(ASK_TO_END);
+        waited += ASK_TO_END;
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
