@@ -44,8 +44,7 @@ test: deps ## Installs what the tests need, then runs every test and prints the 
 	@SESSILE_PROFILE=debug SESSILE_CFLAGS='-Wall -Werror' sh scripts/perl.sh test
 	@SESSILE_PROFILE=debug sh scripts/node.sh test
 	@SESSILE_PHP_MODULE=$$(SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build) \
-		PERL5LIB=$$PWD/target/perl-debug/blib/lib:$$PWD/target/perl-debug/blib/arch \
-		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle --test perl -- --ignored
+		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle -- --ignored
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
@@ -95,11 +94,11 @@ php-versions: toolchain ## Tests it with other versions of PHP in chroots, as ro
 php-threads: toolchain ## Builds a thread-safe PHP and tests it there, a million requests in threads (REQUESTS=100000)
 	@sh scripts/php_threads.sh $(REQUESTS)
 
-php-bench: php ## Measures it beside PHP's files, APCu and phpredis (SESSIONS=550000 ROUNDS=5)
-	@sh scripts/php.sh bench $(or $(SESSIONS),1000) $(or $(ROUNDS),5)
+php-bench: php ## Measures it beside PHP's files, APCu and phpredis (ROUNDS=30 CALLS=1000 SESSIONS=1000)
+	@sh scripts/php.sh bench $(or $(ROUNDS),30) $(or $(CALLS),1000) $(or $(SESSIONS),1000)
 
-php-gc-bench: php $(if $(JSON),build) ## Measures starts with garbage collection on 550,000 sessions, and their deletion (SESSIONS=1000 STARTS=20000 PHASES=starts,deletion,requests JSON=FILE)
-	@sh scripts/php.sh gc-bench $(if $(SESSIONS),--sessions $(SESSIONS)) $(if $(STARTS),--starts $(STARTS)) $(if $(PHASES),--phases $(PHASES)) $(if $(JSON),--json $(JSON))
+php-gc-bench: php ## Measures starts beside garbage collection, and the deletion of nine of ten sessions (ROUNDS=5 CALLS=2000 SESSIONS=550000)
+	@sh scripts/php.sh gc-bench $(or $(ROUNDS),5) $(or $(CALLS),2000) $(or $(SESSIONS),550000)
 
 capi-install: toolchain ## Installs the C interface, shared and static, with a pkg-config file (PREFIX=/usr/local)
 	@sh scripts/capi.sh install $(or $(PREFIX),/usr/local)

@@ -9,10 +9,7 @@ out=$1
 sessile=${2:-target/release/sessile}
 mkdir -p "$out"
 failed=
-# The row of our own keeper in `perl`, if `make perl` has built it.
-modules=$PWD/target/perl-release/blib
-[ ! -d "$modules" ] || export PERL5LIB="$modules/lib:$modules/arch${PERL5LIB:+:$PERL5LIB}"
-for experiment in cycle ops contention gc oversize faults scale perl lifecycle rebuild; do
+for experiment in cycle ops contention gc oversize faults scale languages lifecycle rebuild; do
     echo "== sessile bench $experiment"
     code=0
     "$sessile" bench "$experiment" --json "$out/$experiment.json" || code=$?

@@ -25,10 +25,8 @@ php-fpm|php-fpm|the PHP extension is tested in its workers
 nginx|nginx-light|php-fpm is tested behind it
 /usr/lib/php/*/memcached.so|php-memcached|is measured by sessile bench rebuild
 ab|apache2-utils|makes the requests of sessile bench lifecycle
-perl|perl|runs the keepers of sessile bench perl
+perl|perl|runs the program of sessile bench perl
 /usr/share/perl5/Apache/Session.pm|libapache-session-perl|is measured by sessile bench perl
-/usr/lib/*/perl5/*/DBD/mysql.pm|libdbd-mysql-perl|Apache::Session::MySQL is measured with it
-/usr/lib/*/perl5/*/DBD/Pg.pm|libdbd-pg-perl|Apache::Session::Postgres is measured with it
 /usr/lib/*/perl5/*/Cache/FastMmap.pm|libcache-fastmmap-perl|is measured by sessile bench perl
 /usr/share/perl5/Cache/SharedMemoryCache.pm|libcache-cache-perl|is measured by sessile bench perl
 /usr/share/perl5/Plack.pm|libplack-perl|the shop of examples/perl and the store of Plack are tested

@@ -70,6 +70,13 @@ for store in $stores; do
     }
 done
 
+echo "the benchmark, briefly"
+rows=$("$perl" -I"$build/blib/lib" -I"$build/blib/arch" bindings/perl/bench/loop.pl 2 20) || {
+    echo "$rows" >&2
+    exit 1
+}
+echo "$rows" | grep 'Sessile.* kept'
+
 sh scripts/perl_servers_test.sh "$perl" "$build"
 sh scripts/perl_session_tests.sh "$perl" "$build"
 sh scripts/example_test.sh perl "$perl" "$build"

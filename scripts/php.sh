@@ -13,9 +13,8 @@
 #   sh scripts/php.sh session-tests
 #                                runs the tests of PHP's own session extension
 #   sh scripts/php.sh example    opens the shop of examples/php until Ctrl-C
-#   sh scripts/php.sh bench      compares handlers (SESSIONS ROUNDS SECONDS HANDLER...)
-#   sh scripts/php.sh gc-bench   measures the effect of garbage collection on starts
-#   sh scripts/php.sh footprint  measures what the extension adds to a process
+#   sh scripts/php.sh bench      compares handlers (ROUNDS CALLS SESSIONS)
+#   sh scripts/php.sh gc-bench   measures starts beside garbage collection (ROUNDS CALLS SESSIONS)
 #   sh scripts/php.sh install    copies it into PHP's extension directory (root)
 #
 # PHP_CONFIG names the php-config of another PHP. SESSILE_PROFILE=debug links the library that the
@@ -74,7 +73,15 @@ test)
     sh scripts/php_move_test.sh "$php" "$module"
     sh scripts/php_products_test.sh "$php" "$module"
     sh scripts/example_test.sh php "$php" "$module"
-    sh scripts/php_bench_test.sh "$php" "$module"
+    echo "the benchmarks, briefly"
+    for program in "cycle.php 2 50 100" "collector.php 2 50 200"; do
+        # shellcheck disable=SC2086 # several words
+        rows=$(SESSILE_PHP_MODULE=$module "$php" bindings/php/bench/$program) || {
+            echo "$rows" >&2
+            exit 1
+        }
+        echo "$rows" | grep 'sessile.* checked'
+    done
     ;;
 products)
     sh scripts/php_sites_test.sh "$php" "$module" "${STORE:-}" "${2:-}"
@@ -93,17 +100,13 @@ example)
     ;;
 bench)
     shift
-    sh scripts/php_bench.sh change "$module" "$@"
+    export SESSILE_PHP_MODULE="$module"
+    exec "$php" bindings/php/bench/cycle.php "$@"
     ;;
 gc-bench)
     shift
-    sh scripts/php_bench.sh gc "$module" "$@"
-    ;;
-footprint)
-    place=$(mktemp -d /dev/shm/sessile-php-footprint-XXXXXX)
-    trap 'rm -rf "$place"' EXIT
-    trap 'trap "" HUP; exit 130' HUP INT TERM
-    "$php" -n bindings/php/bench/footprint.php "$module" "$place"
+    export SESSILE_PHP_MODULE="$module"
+    exec "$php" bindings/php/bench/collector.php "$@"
     ;;
 install)
     make --quiet -C "$build" install
@@ -111,7 +114,7 @@ install)
     ;;
 *)
     echo "usage: sh scripts/php.sh build|test|products|session-tests|memcheck|example|bench|" \
-        "gc-bench|footprint|install" >&2
+        "gc-bench|install" >&2
     exit 2
     ;;
 esac

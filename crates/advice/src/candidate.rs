@@ -48,8 +48,6 @@ pub struct Candidate {
     pub tier: Option<Durability>,
     /// The name of its rows, and their variant.
     pub(crate) rows: (&'static str, &'static str),
-    /// Its variant in results of a handler inside PHP.
-    pub(crate) variant_in_php: &'static str,
     /// What becomes of a lock of a killed process.
     pub(crate) after_death: AfterDeath,
     /// Whether sites have it without installing anything but its server.
@@ -154,7 +152,6 @@ pub(crate) fn candidates(
                 medium,
                 tier,
                 rows: (entry.name, fixture.variant),
-                variant_in_php: fixture.variant,
                 after_death: AfterDeath::of_store(&entry.capabilities),
                 in_use: false,
                 measured: MeasuredFigures::default(),
@@ -170,7 +167,6 @@ pub(crate) fn candidates(
             medium: medium("", &capabilities),
             tier: tier(&capabilities, medium("", &capabilities), site),
             rows: (it.row, "default"),
-            variant_in_php: it.variant_in_php,
             after_death: it.after_death(),
             in_use: true,
             measured: MeasuredFigures::default(),

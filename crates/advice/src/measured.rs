@@ -85,15 +85,6 @@ pub(crate) fn measured(
         for row in &report.results {
             measured.large.add_row(row, candidate, site);
         }
-        let is_handler = |row: &&Row| {
-            row.php.is_some()
-                && candidate.in_use
-                && row.store == candidate.store
-                && row.variant == candidate.variant_in_php
-        };
-        for row in report.results.iter().filter(is_handler) {
-            measured.sweeps_of(row, site);
-        }
         let own = report.results.iter().filter(|row| is_of(row, candidate) && is_of_store(row));
         for row in own.clone() {
             measured.sweeps_of(row, site);
@@ -177,11 +168,10 @@ fn memory_of(results: &[Report], question: Option<&Conditions>) -> Option<u64> {
     question.map(|question| question.memory_bytes).or_else(of_results)
 }
 
-/// Whether a row is of a store: not of a handler or keeper of the same name, and of no workload.
+/// Whether a row is of a store: not of a handler of the same name, and of no workload.
 pub(crate) fn is_of_store(row: &Row) -> bool {
     row.workload.is_none()
-        && row.php.is_none()
-        && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "perl" | "languages")
+        && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "languages")
 }
 
 fn restarts(row: &Row) -> Option<Restarts> {

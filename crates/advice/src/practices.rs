@@ -3,8 +3,7 @@
 //! Each is judged by the reference row that does what it does on the wire or on the disk, never by
 //! our store for the same system. It shares with that store what the system decides; of what a
 //! client decides (waiting, the end of a lock) it has what its own row shows, or nothing is said.
-//! In a result a handler under a web server has the practice's name (`lifecycle`,
-//! `make php-gc-bench`).
+//! In a result of `lifecycle` a handler has the practice's name.
 
 use sessile_core::{Capabilities, Durability, Expiry, SessionsBound, Waiting};
 use sessile_results::reference::{self, AfterDeath};
@@ -19,8 +18,6 @@ pub(crate) struct Practice {
     pub setting: &'static str,
     /// Its reference row; empty if it lives inside PHP only, where no other store is measured.
     pub row: &'static str,
-    /// Its variant in results of `make php-gc-bench`.
-    pub variant_in_php: &'static str,
     system: System,
 }
 
@@ -39,7 +36,6 @@ pub(crate) const PRACTICES: &[Practice] = &[
         variant: "default",
         setting: "session.save_handler = files",
         row: "files-flock",
-        variant_in_php: "disk",
         system: System::Files,
     },
     Practice {
@@ -47,7 +43,6 @@ pub(crate) const PRACTICES: &[Practice] = &[
         variant: "default",
         setting: "the APCu handler of a framework",
         row: "",
-        variant_in_php: "default",
         system: System::Apcu,
     },
     Practice {
@@ -55,7 +50,6 @@ pub(crate) const PRACTICES: &[Practice] = &[
         variant: "lock",
         setting: "session.save_handler = redis, redis.session.locking_enabled = 1",
         row: "redis-four-trips",
-        variant_in_php: "lock, persistent",
         system: System::Of("redis"),
     },
     Practice {
@@ -63,7 +57,6 @@ pub(crate) const PRACTICES: &[Practice] = &[
         variant: "default",
         setting: "session.save_handler = redis, whose lock is off by default",
         row: "redis-setex",
-        variant_in_php: "persistent",
         system: System::Of("redis"),
     },
     Practice {
@@ -71,7 +64,6 @@ pub(crate) const PRACTICES: &[Practice] = &[
         variant: "default",
         setting: "session.save_handler = memcached",
         row: "memcached-four-trips",
-        variant_in_php: "default",
         system: System::Of("memcached"),
     },
     Practice {
@@ -79,7 +71,6 @@ pub(crate) const PRACTICES: &[Practice] = &[
         variant: "default",
         setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
         row: "mysql-transaction",
-        variant_in_php: "default",
         system: System::Of("mysql"),
     },
     Practice {
@@ -87,7 +78,6 @@ pub(crate) const PRACTICES: &[Practice] = &[
         variant: "default",
         setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
         row: "postgres-transaction",
-        variant_in_php: "default",
         system: System::Of("postgres"),
     },
 ];

@@ -96,7 +96,6 @@ impl Deployment {
             ContenderSource::Handler(handler) => {
                 Err(format!("{} runs in PHP only", handler.title()))
             }
-            ContenderSource::Keeper(keeper) => Err(format!("{} runs in Perl only", keeper.title())),
             ContenderSource::Language(it) => Err(format!("{} runs in its runtime only", it.name)),
             ContenderSource::Test(name, place) => Ok(Deployment {
                 what: ContenderSpec::Test { name: name.to_owned(), place: place.into() },

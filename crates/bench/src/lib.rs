@@ -28,7 +28,6 @@ mod options;
 mod oversize;
 mod payload;
 mod payload_spread;
-pub mod perl;
 pub mod php;
 mod presets;
 mod private_places;

@@ -50,12 +50,9 @@ pub(crate) fn preset(experiment: Experiment, quick: bool) -> Preset {
         // `ab` counts requests, not seconds.
         (Experiment::Lifecycle, true) => preset(&[4, 32], &[400], 0.0, 2, None),
         (Experiment::Lifecycle, false) => preset(&[4, 8, 16, 32], &[5_000], 0.0, 5, None),
-        // The programs have their own sessions.
-        (Experiment::Languages, true) => preset(&[1], &[1], 0.0, 5, None),
-        (Experiment::Languages, false) => preset(&[1], &[1], 0.0, 60, None),
-        // A number of sessions instead of seconds.
-        (Experiment::Perl, true) => preset(&[1], &[10, 100, 200], 0.0, 3, None),
-        (Experiment::Perl, false) => preset(&[1], &[10, 100, 1_000], 0.0, 5, None),
+        // The sessions of PHP's collector; the other programs have their own.
+        (Experiment::Languages, true) => preset(&[1], &[20_000], 0.0, 5, None),
+        (Experiment::Languages, false) => preset(&[1], &[20_000], 0.0, 60, None),
     }
 }
 

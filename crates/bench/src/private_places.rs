@@ -1,5 +1,5 @@
-//! Private directories and the server of a contender that lives inside PHP or Perl, and their names
-//! in its settings: `{shm}` and `{disk}` for directories, `{socket}` for the server's socket in
+//! Private directories and the server of a contender that lives inside PHP, and their names in its
+//! settings: `{shm}` and `{disk}` for directories, `{socket}` for the server's socket in
 //! `{socket_dir}`.
 //!
 //! Invariant: dropping [`PrivatePlaces`] leaves no process and no file. Whatever uses them must be

@@ -1,15 +1,14 @@
 //! The programs, extensions and modules that experiments need, and how to install them.
 //!
-//! The list is derived from the tables of stores, reference rows, handlers and keepers. Installing
-//! is not done here.
+//! The list is derived from the tables of stores, reference rows, handlers and languages.
+//! Installing is not done here.
 
 use serde::Serialize;
 use sessile_fixtures::{ServerKind, Web};
 use sessile_results::experiment::Experiment;
 use sessile_stores::registry::STORES;
 
-use crate::experiments::{lifecycle, rebuild};
-use crate::perl::{self, KEEPERS};
+use crate::experiments::{languages, lifecycle, rebuild};
 use crate::php::{self, HANDLERS, Handler};
 use crate::reference::REFERENCES;
 
@@ -39,9 +38,7 @@ pub fn requirements() -> Vec<Requirement> {
             let handlers = handlers_of_pages()
                 .filter(|(_, it)| of(it.server))
                 .map(|(page, it)| format!("{page} {}", it.title()));
-            let keepers =
-                KEEPERS.iter().filter(|it| of(it.server)).map(|it| format!("perl {}", it.title()));
-            let wanted_by = stores.chain(references).chain(handlers).chain(keepers).collect();
+            let wanted_by = stores.chain(references).chain(handlers).collect();
             in_package(kind.name, kind.package, kind.find().is_some(), wanted_by)
         })
         .collect();
@@ -53,7 +50,7 @@ pub fn requirements() -> Vec<Requirement> {
     );
     requirements.push(in_package("ab", "apache2-utils", lifecycle::has_load_generator(), pages()));
     requirements.extend(php_requirements());
-    requirements.extend(perl_requirements());
+    requirements.extend(languages::requirements());
     requirements
 }
 
@@ -105,27 +102,6 @@ fn php_requirements() -> Vec<Requirement> {
     requirements
 }
 
-/// Perl, and the modules that keepers load.
-fn perl_requirements() -> Vec<Requirement> {
-    let perl = perl::PerlInstallation::detect().ok();
-    let mut requirements =
-        vec![in_package("perl", "perl", perl.is_some(), vec!["perl".to_owned()])];
-    for keeper in KEEPERS {
-        let wanted_by = format!("perl {}", keeper.title());
-        for (module, package) in keeper.modules {
-            let name = format!("Perl's module {module}");
-            let present = perl.as_ref().is_some_and(|perl| perl.has(module));
-            match requirements.iter_mut().find(|requirement| requirement.name == name) {
-                Some(requirement) => requirement.wanted_by.push(wanted_by.clone()),
-                None => {
-                    requirements.push(in_package(&name, package, present, vec![wanted_by.clone()]))
-                }
-            }
-        }
-    }
-    requirements
-}
-
 /// The packages to install, each once.
 pub fn missing_packages(requirements: &[Requirement]) -> Vec<&str> {
     let missing = requirements.iter().filter(|requirement| !requirement.present);
@@ -165,7 +141,6 @@ mod tests {
         };
         assert!(wanted_by("redis-server").contains("redis, redis-four-trips, "));
         assert!(wanted_by("redis-server").contains(", lifecycle phpredis"));
-        assert!(wanted_by("mariadbd").contains("perl apache-mysql"), "{}", wanted_by("mariadbd"));
         assert_eq!(wanted_by("PHP's extension apcu"), "lifecycle apcu");
         // Each was said to be wanted by one of the two only.
         for name in ["nginx", "ab"] {
@@ -180,7 +155,7 @@ mod tests {
         }
         assert!(wanted_by("PHP's extension sessile").contains("rebuild sessile#sqlite"));
         assert!(wanted_by("PHP's extension sessile").contains("lifecycle sessile#disk"));
-        assert!(wanted_by("Perl's module Cache::FastMmap").contains("perl fast-mmap"));
+        assert_eq!(wanted_by("what the program of perl loads"), "languages perl");
     }
 
     #[test]

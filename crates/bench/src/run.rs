@@ -155,7 +155,6 @@ pub(crate) fn resolve(
             settings.durability,
             settings.drupal.is_some(),
         ),
-        Experiment::Perl => experiments::perl::select(&options.stores, settings.durability),
         Experiment::Languages => {
             experiments::languages::select(&options.stores, settings.durability)
         }
@@ -298,7 +297,6 @@ fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunErro
         }
         ContenderSource::Reference(_)
         | ContenderSource::Handler(_)
-        | ContenderSource::Keeper(_)
         | ContenderSource::Language(_)
         | ContenderSource::Test(..) => u64::MAX,
         ContenderSource::Url(_, url) => {

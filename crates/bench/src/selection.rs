@@ -13,7 +13,6 @@ use crate::experiments::languages::Language;
 use crate::experiments::rebuild;
 use crate::options::Options;
 use crate::oversize;
-use crate::perl::Keeper;
 use crate::php::Handler;
 use crate::redact;
 use crate::reference::{self, AfterDeath, REFERENCES, Reference};
@@ -47,8 +46,6 @@ pub enum ContenderSource {
     Reference(&'static Reference),
     /// A session handler inside PHP.
     Handler(&'static Handler),
-    /// A session keeper inside Perl.
-    Keeper(&'static Keeper),
     /// A program that measures the frameworks of a language.
     Language(&'static Language),
     /// A contender of a test: its name and directory.
@@ -117,7 +114,6 @@ impl Choice {
             ContenderSource::Fixture(entry, ..) => entry.capabilities.server,
             ContenderSource::Reference(reference) => reference.server,
             ContenderSource::Handler(handler) => handler.server,
-            ContenderSource::Keeper(keeper) => keeper.server,
             ContenderSource::Language(_) | ContenderSource::Url(..) | ContenderSource::Test(..) => {
                 None
             }
@@ -146,7 +142,6 @@ impl Choice {
             ContenderSource::Reference(reference) => Some(reference.durability),
             ContenderSource::Url(..)
             | ContenderSource::Handler(_)
-            | ContenderSource::Keeper(_)
             | ContenderSource::Language(_)
             | ContenderSource::Test(..) => None,
         }
@@ -159,9 +154,7 @@ impl Choice {
             }
             ContenderSource::Reference(reference) => reference.after_death,
             ContenderSource::Test(..) => AfterDeath::Freed,
-            ContenderSource::Handler(_)
-            | ContenderSource::Keeper(_)
-            | ContenderSource::Language(_) => AfterDeath::NoLock,
+            ContenderSource::Handler(_) | ContenderSource::Language(_) => AfterDeath::NoLock,
         }
     }
 }

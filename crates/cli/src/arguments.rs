@@ -21,8 +21,8 @@ use crate::units;
 pub use all::{AllArguments, SetupArguments};
 pub use experiments::{
     ContentionArguments, CycleArguments, ExperimentArguments, FaultsArguments, GcBenchArguments,
-    LanguagesArguments, LifecycleArguments, OpsArguments, OversizeArguments, PerlArguments,
-    RebuildArguments, ScaleArguments,
+    LanguagesArguments, LifecycleArguments, OpsArguments, OversizeArguments, RebuildArguments,
+    ScaleArguments,
 };
 pub use operation::{
     DOCTOR_CODES, DoctorArguments, LocksArguments, MetricsArguments, ServeArguments, TopArguments,
@@ -294,11 +294,10 @@ pub enum ExperimentVerb {
     /// The life of a session in one request to nginx and php-fpm, for each session handler of PHP
     #[command(after_help = EXIT_CODES)]
     Lifecycle(LifecycleArguments),
-    /// Open a session in Perl, ten reads and ten writes, close: Apache::Session and
-    /// Cache::FastMmap, with what they lock
+    /// Sessions in Perl: open, ten reads and ten writes, close; a part of `languages`
     #[command(after_help = EXIT_CODES)]
-    Perl(PerlArguments),
-    /// Sessions of Django, Flask, Express and Apache::Session, each in its own runtime
+    Perl(LanguagesArguments),
+    /// Sessions of PHP, Django, Flask, Express and Apache::Session, each in its own runtime
     #[command(after_help = EXIT_CODES)]
     Languages(LanguagesArguments),
     /// Payloads of half a megabyte to eight: stored, refused with an error, or lost

@@ -24,7 +24,7 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
         ExperimentVerb::Gc(arguments) => (Experiment::Gc, arguments),
         ExperimentVerb::Scale(arguments) => (Experiment::Scale, arguments),
         ExperimentVerb::Lifecycle(arguments) => (Experiment::Lifecycle, arguments),
-        ExperimentVerb::Perl(arguments) => (Experiment::Perl, arguments),
+        ExperimentVerb::Perl(arguments) => (Experiment::Languages, arguments),
         ExperimentVerb::Languages(arguments) => (Experiment::Languages, arguments),
         ExperimentVerb::Oversize(arguments) => (Experiment::Oversize, arguments),
         ExperimentVerb::Faults(arguments) => (Experiment::Faults, arguments),
@@ -40,7 +40,10 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
     check_outputs(outputs)?;
     let launch = launch()?;
     let profile = arguments.profile().map(read_profile).transpose()?;
-    let options = Options { profile, ..arguments.options() };
+    let mut options = Options { profile, ..arguments.options() };
+    if matches!(verb, ExperimentVerb::Perl(_)) {
+        options.stores = perl_alone(&options.stores)?;
+    }
     if let Some(against) = arguments.against()
         && let Some(program) = &against.against
     {
@@ -51,6 +54,15 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
     let shown = show(&report, outputs);
     drop(remains); // slow, and not part of the result
     CommandFailure::join([shown, judge(&report)])
+}
+
+/// The language of `sessile bench perl`, which has one program.
+fn perl_alone(stores: &[String]) -> Result<Vec<String>, CommandFailure> {
+    if stores.is_empty() {
+        return Ok(vec!["perl".to_owned()]);
+    }
+    let why = "`bench perl` has one program; leave --stores out, or name it in `bench languages`";
+    Err(CommandFailure::usage(why))
 }
 
 pub fn launch() -> Result<Launch, CommandFailure> {

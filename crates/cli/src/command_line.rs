@@ -47,7 +47,7 @@ pub fn complete() -> Command {
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> =
             bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-        names.into_iter().fold(bench, |bench, name| match Experiment::from_name(&name) {
+        names.into_iter().fold(bench, |bench, name| match experiment_of(&name) {
             Some(experiment) => bench.mut_subcommand(name, |verb| {
                 let verb = with_defaults(with_meanings(verb, experiment), experiment);
                 with_workloads(verb, experiment)
@@ -55,6 +55,11 @@ pub fn complete() -> Command {
             None => bench,
         })
     })
+}
+
+/// `perl` is a part of `languages`.
+fn experiment_of(verb: &str) -> Option<Experiment> {
+    if verb == "perl" { Some(Experiment::Languages) } else { Experiment::from_name(verb) }
 }
 
 /// `--help` has examples and the exit codes, `-h` is short.
@@ -105,21 +110,19 @@ fn with_workloads(verb: Command, experiment: Experiment) -> Command {
 
 /// What an option means in an experiment, where it is not what the others mean.
 fn meaning(experiment: Experiment, option: &str) -> Option<&'static str> {
-    use Experiment::{Faults, Lifecycle, Perl, Rebuild, Scale};
+    use Experiment::{Faults, Languages, Lifecycle, Rebuild, Scale};
     Some(match (experiment, option) {
         (Faults, "rounds") => "Kills of each contender",
         (Lifecycle | Rebuild, "stores") => {
             "Handlers of PHP (phpredis#lock), with commas [default: all installed]"
         }
-        (Perl, "stores") => "Keepers (apache-file#shm), with commas [default: all installed]",
+        (Languages, "sessions") => "Sessions of PHP's collector",
+        (Languages, "stores") => "Languages (node), with commas [default: all installed]",
         (Lifecycle, "workers") => "Numbers of parallel requests, with commas",
         (Scale, "sessions") => "Sessions in the store, several numbers with commas",
         (Lifecycle, "sessions") => "Sessions added by a sample, one a request",
         (Rebuild, "sessions") => "Views of pages",
         (Rebuild, "payload") => "Size of a page's data in bytes [default: 2 MiB]",
-        (Perl, "sessions") => {
-            "Sessions created and opened again; several numbers where the speed depends on them"
-        }
         _ => return None,
     })
 }

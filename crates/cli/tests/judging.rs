@@ -181,8 +181,8 @@ fn an_experiment_that_fails_is_told_and_is_exit_code_3_and_the_others_are_measur
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("all.json");
     let nobody = format!("redis+unix:{}", dir.path().join("nobody").display());
-    let stores = format!("fast-mmap,{nobody}");
-    let flags = ["bench", "all", "--quick", "--only", "perl,oversize", "--stores", &stores];
+    let stores = format!("php#default,{nobody}");
+    let flags = ["bench", "all", "--quick", "--only", "languages,oversize", "--stores", &stores];
     let output = sessile(&[&flags[..], &["--json", file.to_str().unwrap()]].concat());
     let said = stderr(&output);
     let json: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
@@ -195,7 +195,7 @@ fn an_experiment_that_fails_is_told_and_is_exit_code_3_and_the_others_are_measur
     assert!(json["left_out"].to_string().contains("it failed: "), "{json:#}");
     assert_eq!(output.status.code(), Some(3), "{said}");
     if json["parts"][1]["state"] == "left-out" {
-        assert!(std::env::var_os("CI").is_none(), "the module is not installed");
+        assert!(std::env::var_os("CI").is_none(), "PHP is not installed");
         return println!("SKIPPED: {}", json["parts"][1]["reason"]);
     }
     assert_eq!(json["parts"][1]["state"], "done", "{json:#}");

@@ -42,7 +42,7 @@ fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not
 #[test]
 fn only_ops_was_published_like_that() {
     for (experiment, store) in
-        [("cycle", "memory"), ("lifecycle", "files"), ("perl", "fast-mmap"), ("rebuild", "all")]
+        [("cycle", "memory"), ("lifecycle", "files"), ("languages", "perl"), ("rebuild", "all")]
     {
         let output = sessile(&["bench", experiment, "--as-published", "--stores", store]);
         assert_eq!(output.status.code(), Some(2), "{experiment}: {}", stderr(&output));

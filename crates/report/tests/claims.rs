@@ -74,7 +74,7 @@ fn a_percentile_of_too_few_samples_is_left_out_in_each_table() {
             }
         });
         // Pages are in milliseconds; in `gc` calls that do nothing are as slow here.
-        ["cycle", "ops", "paced", "contention", "perl", "lifecycle", "gc"].map(|id| {
+        ["cycle", "ops", "paced", "contention", "languages", "lifecycle", "gc"].map(|id| {
             let section = section(&page, id);
             [">765,432<", ">765<", ">765,432, as null<"].iter().any(|cell| section.contains(cell))
         })

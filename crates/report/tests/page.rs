@@ -12,8 +12,7 @@ mod drawn;
 use drawn::{page, section, small, with};
 use sessile_results::Collection;
 use sessile_results::{
-    DurabilityPromise, Faults, KeeperFigures, LargestEntry, Modes, Race, Rebuild, Row, ServerWork,
-    Visitors, WebFigures, WholeCache,
+    DurabilityPromise, Faults, LargestEntry, Modes, Rebuild, Row, ServerWork, Visitors, WebFigures,
 };
 
 #[test]
@@ -22,10 +21,10 @@ fn every_experiment_has_a_chart_or_a_table_and_none_claims_not_to_be_run() {
     for id in ["cycle", "ops", "lifecycle", "gc", "paced", "scale", "contention", "faults"] {
         assert!(section(&page, id).contains("<svg"), "{id} has no chart");
     }
-    for id in ["verdict", "features", "oversize", "perl", "resources", "left-out", "method"] {
+    for id in ["verdict", "features", "oversize", "languages", "resources", "left-out", "method"] {
         assert!(section(&page, id).contains("<table"), "{id} has no table");
     }
-    for id in ["cycle", "ops", "gc", "scale", "oversize", "perl", "faults"] {
+    for id in ["cycle", "ops", "gc", "scale", "oversize", "languages", "faults"] {
         assert!(!section(&page, id).contains("Not run"), "{id}");
     }
 }
@@ -98,7 +97,7 @@ fn scale_has_a_chart_and_a_table_for_each_kind_of_way_to_the_store() {
 #[test]
 fn a_debug_build_is_named_where_its_figures_stand_and_not_elsewhere() {
     let page = page(&small());
-    assert!(section(&page, "perl").contains("A debug build"));
+    assert!(section(&page, "languages").contains("A debug build"));
     assert!(!section(&page, "cycle").contains("A debug build"));
 }
 
@@ -136,59 +135,6 @@ fn a_failed_row_stays_with_its_reason_and_a_lost_update_is_counted() {
         !section(&page(&small()), "cycle").contains("3 lost"),
         "the real results have lost nothing"
     );
-}
-
-/// A keeper of sessions in Perl, with the losses of two concurrent processes.
-fn keeper(store: &str, sessions: usize, changes_lost: u64, broke: Option<&str>) -> Row {
-    let whole_cache =
-        Some(WholeCache { bytes: 987_654, thaws_per_session: 4.0, ..WholeCache::default() });
-    let race = Race {
-        changes: 500,
-        changes_lost,
-        sessions: 500,
-        sessions_lost: 0,
-        broke: broke.map(str::to_owned),
-    };
-    Row {
-        experiment: "perl".into(),
-        store: store.into(),
-        variant: "default".into(),
-        op: "reopen".into(),
-        kind: "embedded".into(),
-        sessions,
-        rounds: 3,
-        keeper: Some(KeeperFigures {
-            locking: "shared".into(),
-            stands_for: (store == "substitute").then(|| "Original::Module".to_owned()),
-            whole_cache: whole_cache.filter(|_| store == "substitute" && sessions == 1_000),
-            race: Some(race),
-        }),
-        ..Row::default()
-    }
-}
-
-#[test]
-fn sessions_in_perl_stand_with_their_lock_and_with_what_two_processes_have_lost() {
-    let mut results = small();
-    let mut run = results.runs[0].clone();
-    let failed =
-        Row { failed: Some("a wrong value".into()), ..keeper("forgetful", 1_000, 0, None) };
-    run.results = vec![
-        keeper("loser", 1_000, 317, None),
-        keeper("brittle", 1_000, 0, Some("the file is damaged")),
-        keeper("substitute", 10, 0, None),
-        keeper("substitute", 1_000, 0, None),
-        failed,
-    ];
-    results.runs.push(run);
-    let page = page(&results);
-    let perl = section(&page, "perl");
-    for words in
-        ["loser", "shared", "317", "the file is damaged", "Original::Module", "987,654", "failed"]
-    {
-        assert!(perl.contains(words), "{words}: {perl}");
-    }
-    assert!(section(&page, "warnings").contains("a wrong value"));
 }
 
 /// "Nothing lost" was said of a server that had lost every session, because rows of kills counted
@@ -396,9 +342,17 @@ fn a_row_with_another_entry_says_so_and_how_much_of_it_was_left() {
 #[test]
 fn without_results_there_is_a_page_that_says_so() {
     let page = page(&Collection::default());
-    for id in
-        ["cycle", "ops", "lifecycle", "perl", "gc", "scale", "contention", "oversize", "faults"]
-    {
+    for id in [
+        "cycle",
+        "ops",
+        "lifecycle",
+        "languages",
+        "gc",
+        "scale",
+        "contention",
+        "oversize",
+        "faults",
+    ] {
         assert!(section(&page, id).contains("Not run"), "{id}");
     }
     // The features need no measurement.

@@ -16,7 +16,7 @@ use sessile_results::{Collection, Report};
 
 /// Sections whose headings and captions do not name a single tier.
 const SECTIONS: [&str; 8] =
-    ["paced", "contention", "scale", "gc", "oversize", "perl", "faults", "lifecycle"];
+    ["paced", "contention", "scale", "gc", "oversize", "languages", "faults", "lifecycle"];
 
 /// The report as if of `--durability commit`.
 fn in_commit(report: &Report) -> Report {

@@ -14,9 +14,7 @@ pub enum Experiment {
     Scale,
     /// The whole life of a session in one request to a web server.
     Lifecycle,
-    /// Sessions in Perl: open, ten reads and ten writes, close.
-    Perl,
-    /// Sessions of web frameworks in Python, Node and Perl.
+    /// Sessions in PHP, Python, Node and Perl, each in its own runtime.
     Languages,
     /// Payloads of 0.5 to 8 MB: stored, refused or lost.
     Oversize,
@@ -34,7 +32,6 @@ impl Experiment {
         Experiment::Gc,
         Experiment::Scale,
         Experiment::Lifecycle,
-        Experiment::Perl,
         Experiment::Languages,
         Experiment::Oversize,
         Experiment::Faults,
@@ -53,7 +50,6 @@ impl Experiment {
             Experiment::Gc => "gc",
             Experiment::Scale => "scale",
             Experiment::Lifecycle => "lifecycle",
-            Experiment::Perl => "perl",
             Experiment::Languages => "languages",
             Experiment::Oversize => "oversize",
             Experiment::Faults => "faults",

@@ -47,7 +47,6 @@ pub use self::tables::KINDS;
 pub use self::tables::faults::{DurabilityPromise, Faults};
 pub use self::tables::lifecycle::{Overflow, WebFigures};
 pub use self::tables::oversize::{ContentAfterSave, Oversize, SaveOutcome};
-pub use self::tables::perl::{KeeperFigures, Race, WholeCache};
 pub use self::tables::rebuild::{LargestEntry, Rebuild, Siege};
 pub use self::tables::visitors::{ServerWork, Visitors};
 pub use self::usage_error::UsageError;

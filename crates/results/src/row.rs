@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::Latencies;
 use crate::statistics::Spread;
 use crate::{
-    Faults, KeeperFigures, Oversize, Rebuild, Removal, RoundSample, WebFigures, WorkerMemory,
-    naming, reference,
+    Faults, Oversize, Rebuild, Removal, RoundSample, WebFigures, WorkerMemory, naming, reference,
 };
 
 /// The tier of the user's own server.
@@ -87,12 +86,6 @@ pub struct Row {
     pub modes: Option<Modes>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub web: Option<WebFigures>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub keeper: Option<KeeperFigures>,
-    /// Details of `make php-gc-bench`, as it wrote them. Such a row is of a handler in PHP's
-    /// process, even if it has a store's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub php: Option<serde_json::Value>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,6 @@ pub mod gc;
 pub mod languages;
 pub mod lifecycle;
 pub mod oversize;
-pub mod perl;
 pub mod rebuild;
 pub mod scale;
 pub mod throughput;
@@ -38,7 +37,6 @@ impl Report {
     fn tables_of(&self, rows: &[&Row]) -> Vec<ResultTable> {
         match self.experiment().unwrap_or_default() {
             "lifecycle" => lifecycle::tables(rows),
-            "perl" => perl::tables(rows),
             "languages" => vec![languages::table(rows)],
             "oversize" => vec![oversize::table(rows)],
             "faults" => faults::tables(rows),
@@ -68,13 +66,14 @@ impl Report {
             };
             let payload = rows.first().map_or(0, |row| row.payload_bytes);
             let is_shared = rows.iter().all(|row| row.payload_bytes == payload);
-            let bytes = is_shared.then(|| format!(" of {} bytes", count(payload as f64)));
+            let bytes =
+                (is_shared && payload > 0).then(|| format!(" of {} bytes", count(payload as f64)));
             said.push(format!("{many}{}", bytes.unwrap_or_default()));
         }
         let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
         let has_seconds = settings.seconds > 0.0
             && !rows.iter().any(|row| {
-                ["lifecycle", "oversize", "perl", "faults", "rebuild", "languages"]
+                ["lifecycle", "oversize", "faults", "rebuild", "languages"]
                     .contains(&row.experiment.as_str())
             });
         let seconds =

@@ -3,7 +3,7 @@
 use sessile_results::Collection;
 use sessile_results::Row;
 
-use super::{code, figure, grouped, row, run, table, titles};
+use super::{code, figure, grouped, languages, row, run, table, titles};
 
 /// A duration in the unit with up to three digits.
 fn time(us: f64) -> String {
@@ -14,56 +14,20 @@ fn time(us: f64) -> String {
     }
 }
 
-/// Source B in PHP: starts with and without garbage collection, and the tail of idle calls.
+/// Source B in PHP: starts with and without garbage collection.
 pub fn starts(record: &Collection) -> String {
-    let run = run(record, "gc", "");
-    let conditions = [
-        ("start-gc-0.1", "1 in 10"),
-        ("start-gc-0", "never"),
-        ("start-while-sweeping", "a sweep beside"),
-    ];
-    let mut handlers: Vec<String> = run.results.iter().map(Row::title).collect();
-    handlers.dedup();
-    let rows = handlers.iter().flat_map(|title| {
-        let of =
-            move |op: &str| run.results.iter().find(|row| row.op == op && row.title() == *title);
-        conditions.into_iter().filter_map(move |(op, gc)| {
-            let row = of(op)?;
-            let nothing = of("nothing").filter(|_| op == "start-gc-0.1");
-            let latency = [row.latency_us.p50, row.latency_us.p999, row.latency_us.max].map(time);
-            let cells = [code(title), gc.to_owned(), grouped(row.operations as f64)]
-                .into_iter()
-                .chain(latency);
-            Some(
-                cells
-                    .chain([
-                        modes(row),
-                        nothing.map_or(String::new(), |row| time(row.latency_us.p999)),
-                    ])
-                    .collect(),
-            )
-        })
+    let rows = languages(record, "php").into_iter().filter_map(|row| {
+        let gc = match row.op.as_str() {
+            "start-gc-0.1" => "1 in 10",
+            "start-gc-0" => "never",
+            _ => return None,
+        };
+        let of = row.latency_us;
+        let counts = [grouped(row.sessions as f64), gc.to_owned(), grouped(row.operations as f64)];
+        let times = [of.p50, of.p99, of.p999, of.max].map(time);
+        Some([code(&row.title())].into_iter().chain(counts).chain(times).collect())
     });
-    let head = [
-        "handler",
-        "gc",
-        "starts",
-        "median",
-        "p99.9",
-        "longest",
-        "modes",
-        "p99.9 of doing nothing",
-    ];
-    table(&head, rows)
-}
-
-/// One, or two with the size of the slower one; empty without gc.
-fn modes(row: &Row) -> String {
-    row.modes.map_or(String::new(), |modes| {
-        let share = 100.0 * modes.sweeping as f64 / row.operations as f64;
-        let two = || format!("two: {share:.0} % at {}", time(modes.sweeping_p50));
-        if modes.modes > 1 { two() } else { "one".to_owned() }
-    })
+    table(&["handler", "sessions", "gc", "starts", "median", "p99", "p99.9", "longest"], rows)
 }
 
 /// Source B without PHP: the time to remove nine of ten sessions, and its effect on requests.

@@ -78,41 +78,11 @@ fn a_bad_row_of_another_question_excludes_nobody() {
     ] {
         assert_eq!(faults_at(second, vec![made(lost(second), pointer, value)]), None, "{pointer}");
     }
-    for experiment in ["lifecycle", "rebuild", "perl"] {
+    for experiment in ["lifecycle", "rebuild", "languages"] {
         let mut rows = lost(second);
         rows[0]["experiment"] = json!(experiment);
         assert_eq!(faults_at(second, vec![results(rows)]), None, "{experiment}");
     }
-}
-
-/// Missing sessions and pauses of PHP's handler excluded the store behind it, and spoke against it:
-/// its rows have the store's name.
-#[test]
-fn a_row_of_a_handler_in_php_says_nothing_of_the_store_that_has_its_name() {
-    let told = |php: Value| {
-        let mut gc = row("sqlite", "default", 400.0);
-        (gc["experiment"], gc["op"], gc["bytes_per_session"]) =
-            (json!("gc"), json!("start-gc-0.1"), json!(0));
-        (gc["misses"], gc["php"]) = (json!(3), php);
-        gc["modes"] = json!({
-            "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2
-        });
-        let recommendation = recommend(&all_installed(), &[results(usual()), results(vec![gc])]);
-        [RULE, "sweeps-are-felt"].map(|rule| why(&recommendation, "sqlite", rule).is_some())
-    };
-    assert_eq!(told(json!(null)), [true, true], "a row of our own experiment");
-    assert_eq!(told(json!({ "calls": {}, "groups": [] })), [false, false]);
-}
-
-#[test]
-fn all_rows_that_the_benchmark_in_php_has_recorded_say_so() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/record/php-gc.json");
-    let recorded = Report::from_json(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert!(
-        recorded.results.iter().any(|row| row.store == "sessile"),
-        "one has the name of a store"
-    );
-    assert!(recorded.results.iter().all(|row| row.php.is_some()));
 }
 
 /// What is weighed and how long sweeps take is as little of another tier or machine as a fault is.

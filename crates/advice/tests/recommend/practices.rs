@@ -1,7 +1,7 @@
 //! What sites have already: judged by its own reference row, and by nothing of our stores.
 
 use crate::rows::recommend;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sessile_advice::{RuleEffect, Site};
 use sessile_core::Durability;
 use sessile_results::Report;
@@ -40,25 +40,6 @@ fn a_large_payload_that_a_reference_row_lost_counts_for_the_handler_that_it_stan
     let said = told("php-memcached").unwrap();
     assert!(said.contains("was lost, which is worse than refused alone"), "{said}");
     assert!(told("memcached").unwrap().contains("with its defaults"), "ours was not measured");
-}
-
-/// Sweeps of PHP's files on a disk were taken for those of files in shared memory, and the other
-/// way round.
-#[test]
-fn a_row_of_a_handler_counts_for_its_variant_only() {
-    let site =
-        Site { sessions: 550_000, restart_may_log_out: true, ..all_installed_at(Durability::None) };
-    let felt = |variant: &str| {
-        let mut sweep = row("php-files", variant, 400.0);
-        (sweep["experiment"], sweep["op"], sweep["php"]) =
-            (json!("gc"), json!("start-gc-0.1"), json!({}));
-        sweep["modes"] = json!({
-            "plain_p50": 50.0, "sweeping_p50": 9e5, "sweeping": 100, "sweeping_p90": 2e6, "modes": 2
-        });
-        let rows = at_tier(Durability::None, vec![sweep]);
-        why(&recommend(&site, &[results(rows)]), "php-files", "sweeps-are-felt").is_some()
-    };
-    assert_eq!([felt("disk"), felt("shm"), felt("disk-swept")], [true, false, false]);
 }
 
 /// APCu was no candidate at all, and PHP sites on one host have it.

@@ -11,7 +11,6 @@ use sessile_core::Durability;
 
 use crate::experiments::{languages, rebuild};
 use crate::options::Options;
-use crate::perl;
 use crate::php;
 use crate::run;
 use crate::selection;
@@ -135,7 +134,6 @@ impl SeriesOptions {
 fn is_known(word: &str, experiment: Experiment, durability: Durability) -> bool {
     match experiment {
         Experiment::Lifecycle => php::named(php::HANDLERS, &[word.to_owned()]).is_ok(),
-        Experiment::Perl => perl::named(&[word.to_owned()]).is_ok(),
         Experiment::Languages => languages::named(&[word.to_owned()]).is_ok(),
         Experiment::Rebuild => rebuild::is_known(word),
         _ => selection::is_known(word, durability),

@@ -84,7 +84,6 @@ pub(super) const ORDER: &[SeriesEntry] = &[
     SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::InTier(Durability::Second) },
     SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::InTier(Durability::Commit) },
     SeriesEntry::plain(Experiment::Oversize),
-    SeriesEntry::plain(Experiment::Perl),
     SeriesEntry::plain(Experiment::Languages),
     SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced(250) },
     SeriesEntry { experiment: Experiment::Cycle, form: ExperimentForm::Paced(1_000) },
@@ -172,12 +171,8 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         // The outcome does not vary between rounds.
         (Experiment::Oversize, true) => own(None, None, None),
         (Experiment::Oversize, false) => own(None, None, Some(3)),
-        // Two sizes show how cost grows with the whole cache. A thousand sessions cost the stand-in
-        // a minute a round.
         (Experiment::Languages, true) => own(None, None, None),
         (Experiment::Languages, false) => own(None, None, Some(20)),
-        (Experiment::Perl, true) => own(Some(&[10, 100]), None, Some(1)),
-        (Experiment::Perl, false) => own(Some(&[10, 100, 1_000]), None, Some(3)),
         // Three kills of each server. Losses in races of microseconds need the five of the full
         // series, or the twelve of the experiment alone.
         (Experiment::Faults, true) => own(None, Some(0.3), Some(3)),

@@ -1,4 +1,4 @@
-//! `languages`: sessions of web frameworks in Python, Node and Perl, ours beside those in use.
+//! `languages`: sessions in PHP, Python, Node and Perl, ours beside those in use.
 //!
 //! Each language times itself: its program in `bindings/` is started as it is, all its rows in one
 //! run, and prints a line of JSON for each row. It counts what it reads, and a wrong count is a
@@ -24,20 +24,27 @@ use sessile_results::{LatencyUs, Row};
 use crate::experiments::{Bench, check_interrupted};
 use crate::interruption::interrupted;
 use crate::redact;
+use crate::requirements::Requirement;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 
 /// A program that takes longer has hung. The quick ones take seconds each, unless others use the
 /// processors.
 const TIME_MAX: Duration = Duration::from_secs(300);
+/// More for each session that a collector of garbage fills in and removes, a few times.
+const TIME_MAX_EACH: Duration = Duration::from_millis(2);
 const POLL: Duration = Duration::from_millis(20);
-/// Where programs make their files.
+/// Where programs make their files: in memory, and on a disk.
 const PLACE_VARIABLE: &str = "SESSILE_BENCH_DIR";
+const DISK_VARIABLE: &str = "SESSILE_BENCH_DISK";
+/// How many sessions the collector works on.
+const SESSIONS_VARIABLE: &str = "SESSILE_BENCH_SESSIONS";
 
 /// A language with the program that measures it.
 #[derive(Debug)]
 pub struct Language {
     pub name: &'static str,
+    pub variant: &'static str,
     /// In the checkout; so are `interpreter` with a slash, and paths of `arguments`.
     program: &'static str,
     interpreter: &'static str,
@@ -50,8 +57,16 @@ pub struct Language {
 }
 
 const LANGUAGES: &[Language] = &[
+    PHP,
+    Language {
+        variant: "collector",
+        program: "bindings/php/bench/collector.php",
+        calls: "2000",
+        ..PHP
+    },
     Language {
         name: "python",
+        variant: "default",
         program: "bindings/python/bench/frameworks.py",
         interpreter: "target/python-release/bin/python",
         arguments: &[],
@@ -61,6 +76,7 @@ const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "node",
+        variant: "default",
         program: "bindings/node/bench/stores.js",
         interpreter: "node",
         arguments: &[],
@@ -75,14 +91,27 @@ const LANGUAGES: &[Language] = &[
     },
     Language {
         name: "perl",
+        variant: "default",
         program: "bindings/perl/bench/loop.pl",
         interpreter: "perl",
         arguments: &["-Itarget/perl-release/blib/lib", "-Itarget/perl-release/blib/arch"],
-        probe: &["-MApache::Session::File", "-MApache::Session::Sessile", "-e", "1"],
+        probe: &["-MApache::Session::File", "-MStorable", "-e", "1"],
         calls: "500",
-        remedy: "apt-get install libapache-session-perl, make perl",
+        remedy: "apt-get install libapache-session-perl",
     },
 ];
+
+/// Its programs find the extensions themselves.
+const PHP: Language = Language {
+    name: "php",
+    variant: "default",
+    program: "bindings/php/bench/cycle.php",
+    interpreter: "php",
+    arguments: &[],
+    probe: &["-r", "session_encode();"],
+    calls: "200",
+    remedy: "apt-get install php-cli",
+};
 
 /// What a program prints of a row.
 #[derive(serde::Deserialize)]
@@ -94,6 +123,11 @@ struct ProgramRow {
     /// Of a request, in each round.
     #[serde(default)]
     us: Vec<f64>,
+    /// Of all requests, where each is timed.
+    #[serde(default)]
+    latency_us: Option<LatencyUs>,
+    #[serde(default)]
+    sessions: Option<usize>,
     #[serde(default)]
     checked: u64,
     #[serde(default)]
@@ -107,13 +141,27 @@ pub(crate) fn named(stores: &[String]) -> Result<Vec<&'static Language>, UsageEr
         return Ok(LANGUAGES.iter().collect());
     }
     let words: Vec<&str> = stores.iter().map(|word| word.trim()).collect();
-    naming::select_entries(LANGUAGES, words, "language", |language| (language.name, "default"))
+    naming::select_entries(LANGUAGES, words, "language", |it| (it.name, it.variant))
+}
+
+/// What each program loads, in the words of `sessile bench setup`.
+pub(crate) fn requirements() -> Vec<Requirement> {
+    let checkout = checkout();
+    let of = |language: &Language| Requirement {
+        name: format!("what the program of {} loads", language.name),
+        present: checkout.as_ref().is_some_and(|place| language.obstacle(place).is_none()),
+        package: None,
+        remedy: Some(format!("in the checkout: {}", language.remedy)),
+        wanted_by: vec![format!("languages {}", language.name)],
+    };
+    LANGUAGES.iter().filter(|language| language.variant == "default").map(of).collect()
 }
 
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
     let languages = named(stores)?;
     let checkout = checkout().ok_or_else(|| {
-        UsageError("`languages` starts programs of bindings/: run it in the checkout".to_owned())
+        let why = "`languages` and `perl` start programs of bindings/: run them in the checkout";
+        UsageError(why.to_owned())
     })?;
     let mut selection = Selection::default();
     for language in languages {
@@ -146,7 +194,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     for (choice, language) in languages {
         check_interrupted()?;
         bench.progress.set_message(&format!("{}: {}", language.name, language.program));
-        match language.measure(&checkout, bench.settings.rounds) {
+        match language.measure(&checkout, bench.settings.rounds, bench.settings.sessions) {
             Ok(rows) => rows.into_iter().for_each(|row| add(bench, &choice, row)),
             Err(why) => {
                 let failed = Some(redact::ids(&why));
@@ -174,15 +222,17 @@ fn add(bench: &mut Bench, choice: &Choice, told: ProgramRow) {
         None if told.us.is_empty() => Some("the program tells no time".to_owned()),
         wrong => wrong,
     };
-    let row = bench.row(choice, told.op.as_deref().unwrap_or("request"), 1, 1);
+    let op = told.op.as_deref().unwrap_or("request");
+    let row = bench.row(choice, op, 1, told.sessions.unwrap_or(1));
     let rates: Vec<f64> = told.us.iter().map(|us| 1e6 / us.max(f64::MIN_POSITIVE)).collect();
     let us = Spread::of(&told.us);
+    let of_rounds = LatencyUs { min: us.low, p50: us.median, max: us.high, ..LatencyUs::default() };
     bench.rows.push(Row {
         store: framework.to_owned(),
         variant: variant.to_lowercase(),
         rounds: told.us.len(),
         ops_per_second: Spread::of(&rates),
-        latency_us: LatencyUs { min: us.low, p50: us.median, max: us.high, ..LatencyUs::default() },
+        latency_us: told.latency_us.unwrap_or(of_rounds),
         operations: told.checked,
         payload_bytes: 0,
         failed,
@@ -194,7 +244,7 @@ impl Language {
     fn choice(&'static self, durability: Durability) -> Choice {
         Choice {
             store: self.name,
-            variant: "default".to_owned(),
+            variant: self.variant.to_owned(),
             shown_url: format!("program:{}", self.program),
             target: ContenderSource::Language(self),
             over_socket: false,
@@ -222,13 +272,22 @@ impl Language {
         (!can).then(|| format!("{} lacks what its program uses ({})", self.name, self.remedy))
     }
 
-    fn measure(&self, checkout: &Path, rounds: usize) -> Result<Vec<ProgramRow>, String> {
-        let place = PrivateDir::in_shared_memory()
-            .map_err(|error| format!("no fresh directory: {error}"))?;
+    fn measure(
+        &self,
+        checkout: &Path,
+        rounds: usize,
+        sessions: usize,
+    ) -> Result<Vec<ProgramRow>, String> {
+        let no_place = |error| format!("no fresh directory: {error}");
+        let place = PrivateDir::in_shared_memory().map_err(no_place)?;
+        let disk = PrivateDir::on_disk().map_err(no_place)?;
         let mut command = self.command(checkout);
         command.arg(self.program).args(["--json", &rounds.to_string(), self.calls]);
-        command.env(PLACE_VARIABLE, place.path()).env("PYTHONDONTWRITEBYTECODE", "1");
-        let output = output_within(command, TIME_MAX, place.path())?;
+        command.env(PLACE_VARIABLE, place.path()).env(DISK_VARIABLE, disk.path());
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command.env(SESSIONS_VARIABLE, sessions.to_string());
+        let most = TIME_MAX + TIME_MAX_EACH * u32::try_from(sessions).unwrap_or(u32::MAX);
+        let output = output_within(command, most, place.path())?;
         let rows = output.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>();
         rows.map_err(|error| format!("{} prints no rows: {error}", self.program))
     }
@@ -296,8 +355,9 @@ mod tests {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             Ok(named(&words)?.iter().map(|language| language.name).collect())
         };
-        assert_eq!(names(&[]).unwrap(), ["python", "node", "perl"]);
+        assert_eq!(names(&[]).unwrap(), ["php", "php", "python", "node", "perl"]);
         assert_eq!(names(&["node"]).unwrap(), ["node"]);
+        assert_eq!(named(&["php#collector".to_owned()]).unwrap().len(), 1);
         assert!(names(&["ruby"]).unwrap_err().0.contains("python"));
     }
 }

@@ -11,7 +11,6 @@ pub(crate) mod languages;
 pub(crate) mod lifecycle;
 mod ops;
 mod oversize;
-pub(crate) mod perl;
 mod phase;
 mod ready_contender;
 pub(crate) mod rebuild;
@@ -63,7 +62,6 @@ pub(crate) fn run(bench: &mut Bench) -> Result<(), RunError> {
         Experiment::Gc => gc::run(bench),
         Experiment::Scale => scale::run(bench),
         Experiment::Lifecycle => lifecycle::run(bench),
-        Experiment::Perl => perl::run(bench),
         Experiment::Languages => languages::run(bench),
         Experiment::Oversize => oversize::run(bench),
         Experiment::Faults => faults::run(bench),

@@ -19,7 +19,7 @@ pub struct Options {
     /// Registry names, `name#variant`, reference rows or URLs; empty for all.
     pub stores: Vec<String>,
     pub workers: Option<Vec<usize>>,
-    /// Sessions to fill: one number, several for `scale` and `perl`.
+    /// Sessions to fill: one number, several for `scale`.
     pub sessions: Option<Vec<usize>>,
     pub payload_bytes: Option<usize>,
     /// Seconds of a sample.
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn flags_out_of_range_and_flags_that_contradict_each_other_are_refused() {
-        use Experiment::{Contention, Cycle, Faults, Lifecycle, Perl, Rebuild, Scale};
+        use Experiment::{Contention, Cycle, Faults, Lifecycle, Rebuild, Scale};
         let workload = Some(Workload::Shop);
         for (experiment, options) in [
             (Cycle, Options { workers: Some(vec![0]), ..options() }),
@@ -121,8 +121,6 @@ mod tests {
             (Contention, Options { workers: Some(vec![1]), ..options() }),
             (Contention, Options { rate: Some(0.0), ..options() }),
             (Lifecycle, Options { workers: Some(vec![8]), sessions: Some(vec![7]), ..options() }),
-            (Perl, Options { payload_bytes: Some(199), ..options() }),
-            (Perl, Options { sessions: Some(vec![100_001]), ..options() }),
             (Faults, Options { workers: Some(vec![2, 4]), ..options() }),
             (Rebuild, Options { workers: Some(vec![1, 4]), ..options() }),
             (Rebuild, Options { sessions: Some(vec![3]), ..options() }),

@@ -16,7 +16,6 @@ use crate::defaults::{
     FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL,
 };
 use crate::experiments::lifecycle::drupal;
-use crate::experiments::perl;
 use crate::payload::PAYLOAD_BYTES_MIN;
 use crate::payload_spread::PayloadSpread;
 use crate::presets::{Preset, preset, up_to_processors};
@@ -27,7 +26,7 @@ pub(crate) struct Settings {
     pub workers: Vec<usize>,
     /// Sessions of the current size.
     pub sessions: usize,
-    /// All sizes of `scale` and `perl`.
+    /// All sizes of `scale`.
     pub sizes: Vec<usize>,
     pub payload_bytes: usize,
     pub spread: PayloadSpread,
@@ -54,8 +53,6 @@ pub(crate) struct Settings {
 
 const WORKERS_MAX: usize = 256;
 const SESSIONS_MAX: usize = 100_000_000;
-/// Perl reports its values through a pipe.
-const SESSIONS_OF_PERL_MAX: usize = 100_000;
 const ROUNDS_MAX: usize = 1_000;
 const SECONDS_MAX: f64 = 3_600.0;
 const RATE_MAX: f64 = 1_000_000.0;
@@ -152,18 +149,13 @@ impl Options {
 
     fn payload(&self, experiment: Experiment) -> Result<usize, UsageError> {
         let usual = if experiment == Experiment::Rebuild { REGISTRY_BYTES } else { PAYLOAD_BYTES };
-        let least = if experiment == Experiment::Perl {
-            perl::PAYLOAD_BYTES_MIN
-        } else {
-            PAYLOAD_BYTES_MIN
-        };
         let bytes = self.payload_bytes.or(self.workload.and_then(Workload::payload_bytes));
         let bytes = bytes.unwrap_or(usual);
-        in_range("--payload", bytes, least, PAYLOAD_BYTES_MAX)?;
+        in_range("--payload", bytes, PAYLOAD_BYTES_MIN, PAYLOAD_BYTES_MAX)?;
         Ok(bytes)
     }
 
-    /// One number of sessions, or several for `scale` and `perl`.
+    /// One number of sessions, or several for `scale`.
     fn session_counts(
         &self,
         experiment: Experiment,
@@ -172,11 +164,9 @@ impl Options {
         let default = || preset.sessions.to_vec();
         let sizes = ascending(self.sessions.clone().unwrap_or_else(default));
         let least = if experiment == Experiment::Gc { 100 } else { 1 };
-        let most = if experiment == Experiment::Perl { SESSIONS_OF_PERL_MAX } else { SESSIONS_MAX };
-        sizes.iter().try_for_each(|sessions| in_range("--sessions", *sessions, least, most))?;
-        let several = matches!(experiment, Experiment::Scale | Experiment::Perl);
-        if sizes.is_empty() || (sizes.len() > 1 && !several) {
-            let why = "--sessions takes one number, or several for scale and perl";
+        sizes.iter().try_for_each(|it| in_range("--sessions", *it, least, SESSIONS_MAX))?;
+        if sizes.is_empty() || (sizes.len() > 1 && experiment != Experiment::Scale) {
+            let why = "--sessions takes one number, or several for scale";
             return Err(UsageError(why.to_owned()));
         }
         Ok(sizes)

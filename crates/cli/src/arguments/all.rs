@@ -16,7 +16,7 @@ pub struct AllArguments {
     #[arg(long, value_delimiter = ',', value_parser = experiment, value_name = "EXPERIMENT")]
     #[arg(conflicts_with = "only")]
     pub skip: Vec<Experiment>,
-    /// Stores, variants, reference rows, URLs, handlers of PHP and keepers of Perl, separated by
+    /// Stores, variants, reference rows, URLs, handlers of PHP and languages, separated by
     /// commas; each experiment takes those that it knows [default: all installed]
     #[arg(long, value_delimiter = ',', value_name = "NAME|URL")]
     pub stores: Vec<String>,

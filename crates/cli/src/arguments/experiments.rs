@@ -180,14 +180,6 @@ impl OptionGroup for AgainstArguments {
     }
 }
 
-/// Those of an experiment that has none of its own.
-#[derive(Args, Debug)]
-pub struct NoOptions {}
-
-impl OptionGroup for NoOptions {
-    fn set(&self, _options: &mut Options) {}
-}
-
 /// Declares the options of experiments as lists of groups.
 macro_rules! experiments {
     ($($name:ident { $($field:ident: $group:ty),* $(,)? })*) => {$(
@@ -241,8 +233,7 @@ experiments! {
         round_trip: RoundTrip, operation: Operation, profile: ProfileFile, fill: FillTime,
     }
     LifecycleArguments { workers: Workers, sessions: Sessions, drupal: DrupalCopy }
-    PerlArguments { sessions: Sessions, payload: Payload }
-    LanguagesArguments { none: NoOptions }
+    LanguagesArguments { sessions: Sessions }
     OversizeArguments { round_trip: RoundTrip }
     FaultsArguments { workers: Workers, payload: Payload, seconds: Seconds, round_trip: RoundTrip }
     RebuildArguments { workers: Workers, sessions: Sessions, payload: Payload }

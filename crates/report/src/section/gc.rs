@@ -16,8 +16,6 @@ use crate::table::draw;
 const PICTURE: &[(&str, &str)] = &[
     ("start-gc-0", "no start collects garbage"),
     ("start-gc-0.1", "one start in ten collects garbage"),
-    ("start-while-sweeping", "none does, a sweep runs beside them"),
-    ("nothing", "calls that do nothing for as long"),
 ];
 const HEADING: &str = "Starts, some of which collect garbage";
 
@@ -39,12 +37,6 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
             (count(Modes::SESSIONS_MIN as f64)) " a sweep can be too short to stand out, and then "
             "the table says that there are too few to tell."
         }
-        p {
-            "Handlers of PHP are here if the result of " code { "make php-gc-bench" } " is among "
-            "those that this page is of. PHP does not say which of its "
-            "starts have collected garbage; there a mode is a group of calls with a gap before it, "
-            "and the slower ones are taken for those that swept."
-        }
         @if measured.is_empty() { (not_run(runs, "gc")) }
         @for run in &measured {
             (conditions(run))
@@ -57,10 +49,10 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
 /// A picture of one contender whose sweeps are a mode of their own, and of one whose are not, with
 /// the most sessions.
 fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    // Calls that do nothing are no contender: `null`, and PHP's `floor`.
+    // `null` is no contender.
     let has_phase = |row: &&&Row| {
         let is_drawn = PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
-        is_drawn && !["null", "floor"].contains(&row.store.as_str())
+        is_drawn && row.store != "null"
     };
     let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
     let Some(shown) = shown(&rows) else { return Ok(html! {}) };

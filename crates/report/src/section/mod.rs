@@ -15,7 +15,6 @@ mod method;
 mod oversize;
 mod overview;
 mod paced;
-mod perl;
 mod published;
 mod rebuild;
 mod resources;
@@ -73,8 +72,7 @@ pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Sectio
             vec![
                 part("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
                 part("rebuild", "A page that builds its cache", rebuild::body(runs, ids)),
-                part("perl", "Sessions in Perl", perl::body(runs, ids)),
-                part("languages", "Frameworks of other languages", languages::body(runs, ids)),
+                part("languages", "Sessions in each language", languages::body(runs, ids)),
             ],
         ),
         section("With and without garbage collection", vec![part("gc", "", gc::body(runs, ids)?)]),

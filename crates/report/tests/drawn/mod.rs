@@ -1,7 +1,7 @@
 //! The page of real results, with or without a change. `small.json` is a short run of every
 //! experiment but `rebuild` on a busy machine with two processors and some of its contenders;
-//! `perl`, `faults` and `ops` as published are of a debug build, which the page must say. Has no
-//! tests.
+//! `languages`, `faults` and `ops` as published are of a debug build, which the page must say. Has
+//! no tests.
 
 use sessile_results::Collection;
 use sessile_results::Row;
