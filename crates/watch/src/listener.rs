@@ -97,7 +97,7 @@ pub fn serve_page(
     Ok(())
 }
 
-/// Keeps a sample now and after each step. A sample may take minutes, which keeps no reader waiting.
+/// Keeps a sample now and after each step. A sample may take minutes; no reader waits for it.
 fn sample_until(ends: &impl Fn() -> bool, mut sampler: Sampler, keep: &impl Fn(Sample)) {
     let mut waited = STEP;
     while !ends() {
