@@ -112,7 +112,7 @@ perl: toolchain ## Builds the modules for the installed Perl, and says where the
 perl-bench: toolchain ## Measures the loop of source C in Perl: Apache::Session::File, ours, and floors (ROUNDS=15)
 	@sh scripts/perl.sh bench $(ROUNDS)
 
-perl-session-tests: toolchain ## Runs tests of Apache::Session itself on them
+perl-session-tests: toolchain ## Runs tests of Apache::Session and of Plack's sessions themselves on them
 	@sh scripts/perl.sh session-tests
 
 python: toolchain ## Builds the Python package in an environment of its own, and says where it is

@@ -23,7 +23,7 @@ unpack_packages() {
     : >"$place/unpacked"
 }
 
-# Fetches the archives of a source package: fetch_source DIRECTORY PACKAGE [VERSION]
+# Fetches the archives of a source package: fetch_source DIRECTORY PACKAGE
 #
 # Machines rarely list sources, so the lists are private copies that do. A mirror may lack the
 # sources of the newest version; then an older one is taken.
@@ -38,13 +38,31 @@ fetch_source() {
             >"$lists/sources/${file##*/}"
     done
     mv -f "$lists/sources/sources.list" "$lists/sources/main.list" 2>/dev/null || true
+    fetch_from_lists "$1" "$2"
+}
+
+# Fetches the archive of the authors alone, of the newest version in Debian, on Debian:
+# fetch_upstream DIRECTORY PACKAGE
+fetch_upstream() {
+    keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -f "$keys" ] && command -v apt-get >/dev/null 2>&1 || return 1
+    # shellcheck disable=SC2016 # the variables are those of apt-get
+    mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Identifier: Packages' |
+        awk '$1 !~ /-/ { print $2; exit }')
+    lists=$(mkdir -p "$1/apt/sources" "$1/apt/lists/partial" && cd "$1/apt" && pwd)
+    echo "deb-src [signed-by=$keys] $mirror sid main" >"$lists/sources/sid.list"
+    fetch_from_lists "$1" "$2" --tar-only
+}
+
+# fetch_from_lists DIRECTORY PACKAGE [OPTION], with the lists that one of those above names.
+fetch_from_lists() {
     with="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$lists/sources
         -o Dir::State::lists=$lists/lists -o Dir::Cache=$lists/cache -o APT::Sandbox::User="
     # shellcheck disable=SC2086 # several words
     apt-get -qq $with update >"$lists/log" 2>&1 || return 1
     # shellcheck disable=SC2086 # several words
     for release in $(apt-cache $with showsrc "$2" | sed -n 's/^Version: //p' | sort -rVu); do
-        if (cd "$1" && apt-get -qq $with --download-only source "$2=$release" \
+        if (cd "$1" && apt-get -qq $with --download-only ${3:-} source "$2=$release" \
             >>"$lists/log" 2>&1); then
             return
         fi

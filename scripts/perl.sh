@@ -46,6 +46,7 @@ test)
 session-tests)
     build_modules
     sh scripts/perl_session_tests.sh "$perl" "$build"
+    sh scripts/plack_session_tests.sh "$perl" "$build"
     ;;
 bench)
     build_modules

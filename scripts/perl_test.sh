@@ -2,8 +2,8 @@
 # Tests the Perl modules: perl_test.sh PERL DIRECTORY-OF-THE-BUILD
 #
 # The tests of bindings/perl/t on the engine, the cases of spec/ on each store, Starman and
-# mod_perl, Apache::Session's own tests, and the shop. SESSILE_PERL_STORES names the stores;
-# default: sessile sqlite redis.
+# mod_perl, the tests of Apache::Session and of Plack's sessions themselves, and the shop.
+# SESSILE_PERL_STORES names the stores; default: sessile sqlite redis.
 set -eu
 cd "$(dirname "$0")/.."
 perl=$1
@@ -79,4 +79,5 @@ echo "$rows" | grep 'Sessile.* kept'
 
 sh scripts/perl_servers_test.sh "$perl" "$build"
 sh scripts/perl_session_tests.sh "$perl" "$build"
+sh scripts/plack_session_tests.sh "$perl" "$build"
 sh scripts/example_test.sh perl "$perl" "$build"

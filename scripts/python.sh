@@ -2,7 +2,8 @@
 # Builds the Python package in an environment of its own, tests or measures it.
 #
 #   sh scripts/python.sh build    leaves the environment target/python-release with the package
-#   sh scripts/python.sh test     bindings/python/tests, types, and examples/python
+#   sh scripts/python.sh test     bindings/python/tests, types, tests of Flask-Session itself, and
+#                                 examples/python
 #   sh scripts/python.sh example  opens the shop of examples/python until Ctrl-C (STORE, PORT)
 #   sh scripts/python.sh bench    measures sessions of Django and Flask beside others (ROUNDS CALLS)
 #
@@ -63,6 +64,7 @@ test)
     PYTHONDONTWRITEBYTECODE=1 DJANGO_SOURCE=$(cd "$top" && django_source) \
         "$environment/bin/python" -m pytest -q tests
     "$environment/bin/mypy" --cache-dir "$environment/mypy"
+    sh "$top/scripts/flask_session_tests.sh" "$environment"
     cd "$top/examples/python"
     PYTHONDONTWRITEBYTECODE=1 "$environment/bin/python" -m pytest -q -p no:cacheprovider tests
     ;;

@@ -154,8 +154,11 @@ class Sessile:
     def init_app(self, app: Flask) -> None:
         names = ("CONCURRENCY", "ON_CONFLICT", "LOCK_WAIT", "LIFETIME", "GRACE")
         given = {name.lower(): app.config.get(f"SESSILE_{name}") for name in names}
+        store = self._store or app.config.get("SESSILE_URL")
+        if not store:
+            raise ValueError('SESSILE_URL is not set; for example "sessile:/dev/shm/shop"')
         sessions = Sessions(
-            self._store or app.config["SESSILE_URL"],
+            store,
             idle=app.permanent_session_lifetime.total_seconds(),
             serializer=self._serializer,
             **{name: value for name, value in given.items() if value is not None},
