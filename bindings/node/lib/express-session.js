@@ -168,7 +168,9 @@ class SessileStore extends session.Store {
   }
 
   #lifeMs ({ cookie }) {
-    return cookie?.expires ? new Date(cookie.expires) - Date.now() : this.#ttlMs
+    const lifeMs = cookie?.expires ? new Date(cookie.expires) - Date.now() : this.#ttlMs
+    // An invalid date is an error of the cookie, which express-session reports.
+    return Number.isNaN(lifeMs) ? this.#ttlMs : lifeMs
   }
 
   // The callback comes after the call has returned, whether the store has answered at once or not.

@@ -3,7 +3,7 @@
 use napi::bindgen_prelude::Either4;
 use napi_derive::napi;
 use sessile_core::{Bin, Cursor, Filter};
-use sessile_handler::{Access, Save, seconds};
+use sessile_handler::{Access, seconds};
 
 use crate::calls::{Answer, text};
 use crate::request::new_request;
@@ -39,17 +39,9 @@ impl Store {
         self.perform(ticket, move |sessions, wait| {
             let idle = seconds(idle_ms / 1e3)?;
             let mut request = new_request(sessile_handler::Rules { idle, ..wait.within(rules) });
-            match base {
-                Some(base) => request.reopen(sessions, &id, base.as_bytes())?,
-                None => {
-                    let access = if wait.waits { Access::Locked } else { Access::LockedAtOnce };
-                    request.open(sessions, &id, access)?;
-                    request.loaded();
-                }
-            }
-            let payload = Some(payload.as_bytes());
-            let save = Save { payload, changed: true, empty: false, headers_open: false };
-            Ok(text(request.save(sessions, &id, save)?.name()))
+            let access = if wait.waits { Access::Locked } else { Access::LockedAtOnce };
+            let base = base.as_deref().map(str::as_bytes);
+            Ok(text(request.store(sessions, &id, base, access, payload.as_bytes())?.name()))
         })
     }
 

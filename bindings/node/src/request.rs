@@ -73,14 +73,11 @@ impl Request {
             _ => Access::Locked,
         };
         self.perform(ticket, move |sessions, State { request, warning }| {
-            if strict && !request.validate(sessions, &id, access) {
+            let Some(loaded) = request.load(sessions, &id, access, strict)? else {
                 return Ok(None);
-            }
-            let opened = request.open(sessions, &id, access)?;
-            *warning = opened.warning;
-            let payload = opened.payload.to_vec();
-            request.loaded();
-            utf8(payload).map(text)
+            };
+            *warning = loaded.warning;
+            utf8(loaded.payload).map(text)
         })
     }
 
@@ -126,10 +123,7 @@ impl Request {
     #[napi]
     pub fn regenerate(&self, ticket: i32, old: String, new: String, keeps: bool) -> Answer {
         self.perform(ticket, move |sessions, State { request, .. }| {
-            request.leave_id(sessions, &old, keeps)?;
-            request.open(sessions, &new, Access::Locked)?;
-            request.loaded();
-            Ok(None)
+            request.regenerate(sessions, &old, &new, keeps).map(|()| None)
         })
     }
 

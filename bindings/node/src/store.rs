@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use napi::bindgen_prelude::{Either, Either4};
 use napi_derive::napi;
-use sessile_core::{Counter, Error, ErrorKind, Key, Result, Sessions, SessionsBound, Ttl};
-use sessile_handler::seconds;
-use sessile_stores::{Context, OpenStores, Settings, StoreUrl, registry};
+use sessile_core::{Counter, Error, ErrorKind, Key, Result, Sessions, Ttl};
+use sessile_handler::{look, seconds};
+use sessile_stores::{LazyStore, Settings};
 
 use crate::calls::{Answer, Channel, Wait};
 use crate::error::Failure;
@@ -22,41 +22,8 @@ pub struct Store {
     lazy: Arc<LazyStore>,
 }
 
-/// A store that connects to its server at the first call, in the thread of that call.
-struct LazyStore {
-    url: String,
-    settings: Settings,
-    label: String,
-    opened: OnceLock<Sessions>,
-}
-
 /// The digits of an expiry after a payload.
 const EXPIRY_DIGITS: usize = 15;
-
-impl LazyStore {
-    fn new(url: &str, settings: Settings) -> Result<LazyStore> {
-        let parsed = StoreUrl::parse(url)?;
-        let entry = registry::entry_for(&parsed)?;
-        let (url, label) = (url.to_owned(), parsed.redacted());
-        let store = LazyStore { url, settings, label, opened: OnceLock::new() };
-        if entry.capabilities.server.is_none() && !entry.decorates {
-            store.get()?;
-        }
-        Ok(store)
-    }
-
-    /// A failure is tried again by the next call. Of two calls that connect at the same time one
-    /// connection stays.
-    fn get(&self) -> Result<&Sessions> {
-        if let Some(opened) = self.opened.get() {
-            return Ok(opened);
-        }
-        let mut stores = OpenStores::default();
-        let context = Context::default();
-        let sessions = stores.get(&self.url, &self.settings, &context, |sessions| sessions)?;
-        Ok(self.opened.get_or_init(|| sessions.clone()))
-    }
-}
 
 /// Opens the store of a URL. One on a server is opened by its first call.
 #[napi]
@@ -88,17 +55,13 @@ impl Store {
     /// The URL without secrets.
     #[napi]
     pub fn label(&self) -> String {
-        self.lazy.label.clone()
+        self.lazy.label().to_owned()
     }
 
     /// Whether it answers from memory of this host: only a lock is worth a wait.
     #[napi]
     pub fn in_memory(&self) -> bool {
-        let Some(sessions) = self.lazy.opened.get() else { return false };
-        let capabilities = sessions.capabilities();
-        let bound = capabilities.sessions_bounded_by;
-        capabilities.server.is_none()
-            && matches!(bound, SessionsBound::ProcessMemory | SessionsBound::SharedMemory)
+        self.lazy.opened().is_some_and(|sessions| sessions.capabilities().in_memory())
     }
 
     /// A session as it is stored, and after it the 15 digits of its expiry in milliseconds since
@@ -107,10 +70,7 @@ impl Store {
     #[napi]
     pub fn peek(&self, ticket: i32, id: String, listed: bool) -> Answer {
         self.perform(ticket, move |sessions, _| {
-            let found = sessions.find(&key(&id, listed)?)?;
-            // An id from before a log-in does not show what came after it.
-            let here = found.record.filter(|_| found.moved_to.is_none());
-            let Some(record) = here else { return Ok(None) };
+            let Some(record) = look(sessions, &key(&id, listed)?)? else { return Ok(None) };
             let expires = record.head.expires.as_ms();
             let mut text = utf8(record.payload)?;
             text.reserve_exact(EXPIRY_DIGITS);
@@ -145,7 +105,7 @@ impl Store {
     /// The counters of this process, by name.
     #[napi]
     pub fn counters(&self) -> HashMap<String, f64> {
-        let count = |counter| self.lazy.opened.get().map_or(0, |opened| opened.count(counter));
+        let count = |counter| self.lazy.opened().map_or(0, |opened| opened.count(counter));
         let all = Counter::ALL.iter();
         all.map(|counter| (counter.name().to_owned(), count(*counter) as f64)).collect()
     }

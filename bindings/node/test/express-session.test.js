@@ -127,6 +127,23 @@ test('express-session: a session ends with its cookie, which requests renew', as
   assert(loaded.cookie.expires instanceof Date)
 })
 
+// The store refused a life that is no number, so the application was told two errors.
+test('express-session: a cookie with an invalid date is one error', async (context) => {
+  const store = new SessileStore({ url: stores.engine() })
+  const [app, told] = [express(), []]
+  app.use(session({ store, secret: 'a', resave: true, cookie: { expires: new Date(NaN) } }))
+  app.get('/count', (req, res) => {
+    req.session.n = 1
+    res.send('1')
+  })
+  app.use((error, req, res, next) => told.push(error.message))
+  const visitor = await visit(context, app)
+  await visitor.get('/count')
+  assert.deepEqual(told, ['option expires is invalid'])
+  const [found] = await promising(store).all()
+  assert.equal(found.n, 1)
+})
+
 test('express-session: a store that fails is an error', async (context) => {
   const store = new SessileStore({ url: `redis+unix://${stores.directory()}/none.sock` })
   const visitor = await visit(context, application(store))

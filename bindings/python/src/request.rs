@@ -119,15 +119,11 @@ impl Request {
             (true, true) => Access::LockedAtOnce,
         };
         let payload = self.call(py, |State { request, warning, .. }| {
-            if strict && !request.validate(&self.sessions, id, access) {
-                return Ok(None);
-            }
-            let opened = request.open(&self.sessions, id, access)?;
-            *warning = opened.warning;
-            // A session with its lock gives its buffer away; another one compares with it later.
-            let kept = opened.payload.to_vec();
-            request.loaded();
-            Ok(Some(kept))
+            let loaded = request.load(&self.sessions, id, access, strict)?;
+            Ok(loaded.map(|loaded| {
+                *warning = loaded.warning;
+                loaded.payload
+            }))
         });
         Ok(payload?.map(|payload| PyBytes::new(py, &payload)))
     }
@@ -177,12 +173,7 @@ impl Request {
     /// there as it was, for the grace.
     #[pyo3(signature = (old, new, *, keeps=false))]
     fn regenerate(&self, py: Python<'_>, old: &str, new: &str, keeps: bool) -> PyResult<()> {
-        self.call(py, |State { request, .. }| {
-            request.leave_id(&self.sessions, old, keeps)?;
-            request.open(&self.sessions, new, Access::Locked)?;
-            request.loaded();
-            Ok(())
-        })
+        self.call(py, |state| state.request.regenerate(&self.sessions, old, new, keeps))
     }
 
     /// Whether a new id is taken. A free one becomes the id of the new session of this request.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use sessile_core::{Counter, ErrorKind, Key, Result, Sessions, SessionsBound, Ttl};
-use sessile_handler::seconds;
+use sessile_core::{Counter, ErrorKind, Key, Result, Sessions, Ttl};
+use sessile_handler::{look, seconds};
 use sessile_stores::{Context, OpenStores, Settings, registry};
 
 use crate::error::raised;
@@ -54,21 +54,18 @@ impl Store {
     /// Whether it answers from memory of this host: only a lock is worth a wait.
     #[getter]
     fn in_memory(&self) -> bool {
-        let capabilities = self.0.capabilities();
-        let bound = capabilities.sessions_bounded_by;
-        capabilities.server.is_none()
-            && matches!(bound, SessionsBound::ProcessMemory | SessionsBound::SharedMemory)
+        self.0.capabilities().in_memory()
     }
 
     /// The payload of a session, without a lock and without waiting.
     fn peek<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let record = raised(py, py.detach(|| self.0.peek(&Key::session(id)?)))?;
+        let record = raised(py, py.detach(|| look(&self.0, &Key::session(id)?)))?;
         Ok(record.map(|record| PyBytes::new(py, &record.payload)))
     }
 
     /// Whether an id is stored.
     fn exists(&self, py: Python<'_>, id: &str) -> PyResult<bool> {
-        raised(py, py.detach(|| Ok(self.0.peek(&Key::session(id)?)?.is_some())))
+        raised(py, py.detach(|| Ok(look(&self.0, &Key::session(id)?)?.is_some())))
     }
 
     /// Stores a new session that lives for `idle` seconds.

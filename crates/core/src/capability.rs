@@ -61,6 +61,12 @@ impl Capabilities {
         listing: false,
         durability: &[Durability::None],
     };
+
+    /// Whether it answers from memory of this host: only a lock is worth a wait.
+    pub const fn in_memory(&self) -> bool {
+        use SessionsBound::{ProcessMemory, SharedMemory};
+        self.server.is_none() && matches!(self.sessions_bounded_by, ProcessMemory | SharedMemory)
+    }
 }
 
 /// What excludes other holders.

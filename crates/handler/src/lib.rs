@@ -35,6 +35,7 @@ mod format;
 pub mod fuzzing;
 mod json_format;
 mod late;
+mod look;
 mod merge;
 mod php_format;
 mod request;
@@ -43,7 +44,8 @@ mod session;
 mod words;
 
 pub use collect::collect;
-pub use request::{Closed, Opened, Request, Save, Saved};
+pub use look::look;
+pub use request::{Closed, Loaded, Opened, Request, Save, Saved};
 pub use rules::{Concurrency, Format, OnConflict, OnLockTimeout, Rules};
 pub use session::Access;
 pub use words::{concurrency, seconds};

@@ -59,6 +59,15 @@ pub struct Opened<'r> {
     pub warning: Option<Error>,
 }
 
+/// An opened session that the application has.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The stored payload; empty for a new session.
+    pub payload: Vec<u8>,
+    /// Why it was opened without its lock although that was asked for.
+    pub warning: Option<Error>,
+}
+
 /// The result of a close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
@@ -177,6 +186,29 @@ impl Request {
             }
             _ => unreachable!("it was set above"),
         }
+    }
+
+    /// [`Request::open`] and [`Request::loaded`] at once, for languages in which nothing comes
+    /// between them. None if it is `strict` and [`Request::validate`] refuses the id.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Request::open`].
+    pub fn load(
+        &mut self,
+        sessions: &Sessions,
+        id: &str,
+        access: Access,
+        strict: bool,
+    ) -> Result<Option<Loaded>> {
+        if strict && !self.validate(sessions, id, access) {
+            return Ok(None);
+        }
+        let opened = self.open(sessions, id, access)?;
+        // A session with its lock gives its buffer away; another one compares with it later.
+        let loaded = Loaded { payload: opened.payload.to_vec(), warning: opened.warning };
+        self.loaded();
+        Ok(Some(loaded))
     }
 
     #[inline(always)] // as `Session::open`

@@ -11,6 +11,7 @@ mod facts;
 pub mod feature_table;
 mod hashed_ids;
 pub mod layouts;
+mod lazy_store;
 mod open_stores;
 mod random;
 pub mod registry;
@@ -58,6 +59,7 @@ stores! {
     #[cfg(feature = "migrate")] migrate,
 }
 
+pub use lazy_store::LazyStore;
 pub use open_stores::{OpenStores, Settings};
 pub use registry::{Context, Fixture, OptionHelp, StoreEntry, open};
 pub use server_kind::ServerKind;

@@ -8,7 +8,7 @@ use super::{Phase, Request, State};
 use crate::late;
 use crate::merge::Removals;
 use crate::rules::Rules;
-use crate::session::{Hold, Locked, Session, unlocked};
+use crate::session::{Access, Hold, Locked, Session, unlocked};
 
 impl Request {
     /// The application asks for a new id, and [`Request::open`] will name it. If the application
@@ -53,6 +53,25 @@ impl Request {
             (Phase::Open, _) => Err(unlocked(sessions, &session.key, "it keeps its id")),
             (phase, _) => Ok(matches!(phase, Phase::Leaving { .. })),
         }
+    }
+
+    /// Gives an open session a new id at once, for languages that know it beforehand: see
+    /// [`Request::leave_id`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Request::leave_id`] and of [`Request::open`].
+    pub fn regenerate(
+        &mut self,
+        sessions: &Sessions,
+        old: &str,
+        new: &str,
+        keeps: bool,
+    ) -> Result<()> {
+        self.leave_id(sessions, old, keeps)?;
+        self.open(sessions, new, Access::Locked)?;
+        self.loaded();
+        Ok(())
     }
 
     /// Whether a session waits for its new id.

@@ -2,10 +2,10 @@
 
 use sessile_core::{Absence, Begun, Error, ErrorKind, Key, Result, Sessions};
 
-use super::{Phase, Request, State};
+use super::{Phase, Request, Save, Saved, State};
 use crate::diverged::Diverged;
 use crate::merge::Removals;
-use crate::session::{Hold, Locked, Session, replaced};
+use crate::session::{Access, Hold, Locked, Session, replaced};
 
 impl Request {
     /// Opens a session again that this request has saved, to save it once more: a save gives the
@@ -44,5 +44,31 @@ impl Request {
         let session = Session { key, payload: Vec::new(), hold, end, warning: None };
         self.state = State::Active(session, Phase::Open);
         Ok(())
+    }
+
+    /// Stores a session for frameworks that read and store without a request. `base` is what it was
+    /// read as; without one it is a new session, or replaces what is stored.
+    ///
+    /// If another request has changed it since, this merges, or fails with `Stale`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Request::reopen`] or of [`Request::open`], and of [`Request::save`].
+    pub fn store(
+        &mut self,
+        sessions: &Sessions,
+        id: &str,
+        base: Option<&[u8]>,
+        access: Access,
+        payload: &[u8],
+    ) -> Result<Saved> {
+        match base {
+            Some(base) => self.reopen(sessions, id, base)?,
+            None => {
+                self.load(sessions, id, access, false)?;
+            }
+        }
+        let payload = Some(payload);
+        self.save(sessions, id, Save { payload, changed: true, empty: false, headers_open: false })
     }
 }
