@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm failovers powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products php-session-tests packages packages-check packages-test toolchain
+.PHONY: help run build deps test check bench compare-trials storm failovers powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products php-session-tests packages packages-check packages-test toolchain node-session-tests python-session-tests
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -138,6 +138,12 @@ example: $(if $(filter php,$(LANGUAGE)),php,toolchain) ## Opens a small shop on 
 
 test-products: php ## Installs Drupal 7, phpMyAdmin, Adminer, DokuWiki and Roundcube in a private place and checks them on it (STORE=redis://localhost SETTING=NAME=VALUE)
 	@STORE='$(STORE)' sh scripts/php.sh products $(SETTING)
+
+node-session-tests: node ## Runs tests of express-session itself on its Store
+	@sh scripts/express_session_tests.sh
+
+python-session-tests: python ## Runs tests of Flask-Session itself on the sessions of Flask (Django's are in python-test)
+	@sh scripts/flask_session_tests.sh target/python-release
 
 php-session-tests: php ## Runs the tests of PHP's own session extension on it and on PHP's files
 	@sh scripts/php.sh session-tests

@@ -8,7 +8,7 @@
 # on Redis if there is one; and the one of an application without settings.
 set -eu
 cd "$(dirname "$0")/.."
-environment=$1
+environment=$(cd "$1" && pwd)
 . scripts/debian_packages.sh
 cache=$PWD/target/session-tests
 
