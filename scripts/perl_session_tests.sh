@@ -4,8 +4,8 @@
 #   perl_session_tests.sh PERL DIRECTORY-OF-THE-BUILD
 #
 # They come with Debian's source package, which is fetched once, and are skipped where it cannot be
-# had. Of its tests for files those of the tied hash and of Flex are run; the others look at the
-# files themselves.
+# had. Of its tests for files those of the tied hash, of Flex and of a store are run; the others are
+# about its own files of locks.
 set -eu
 cd "$(dirname "$0")/.."
 perl=$1
@@ -39,11 +39,19 @@ sed 's/Apache::Session::File/Apache::Session::Sessile/
 sed "s/=> 'File'/=> 'Sessile'/; s/::File'/::Sessile'/
     s/Directory *=> \\\$tempdir/Directory => Cwd::abs_path(\$tempdir)/
     s/\\\$session->{lock_manager}->clean.*//" "$dir/t/99flex.t" >"$dir/t/flex.t"
+# Where it looks at its file, the store is asked.
+# shellcheck disable=SC2016 # the variables are Perl's
+sed 's/Apache::Session::Store::File/Apache::Session::Store::Sessile/
+    s/.*::Directory = .*/use Sessile; my $url = $Apache::Session::Sessile::Url = "sessile:" . getcwd;/
+    s/-e "\.\/test1"/defined Sessile->shared($url)->peek("test1")/
+    s/open (TEST, .*/open TEST, "<", \\(Sessile->shared($url)->peek("test1"));/' \
+    "$dir/t/99filestore.t" >"$dir/t/store.t"
 grep -q "package = 'Apache::Session::Sessile'" "$dir/t/tied.t" &&
-    grep -q "Store *=> 'Sessile'" "$dir/t/flex.t" || skip "its tests are others now"
+    grep -q "Store *=> 'Sessile'" "$dir/t/flex.t" &&
+    [ "$(grep -c 'peek("test1")' "$dir/t/store.t")" = 4 ] || skip "its tests are others now"
 (cd "$dir" && "$perl" -I"$build/blib/lib" -I"$build/blib/arch" \
     -I"$cache/modules/root/usr/share/perl5" -MTest::Harness -e 'runtests(@ARGV)' \
-    t/tied.t t/flex.t) >"$dir/log" 2>&1 || {
+    t/tied.t t/flex.t t/store.t) >"$dir/log" 2>&1 || {
     cat "$dir/log" >&2
     exit 1
 }

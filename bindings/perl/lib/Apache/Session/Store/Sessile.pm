@@ -23,7 +23,7 @@ sub insert {
     die 'Object already exists in the data store' if defined $session->{sessile_found};
     Sessile::Session::save($session, $session->{serialized});
     Sessile::Session::hold($session);
-    $session->{sessile_found} = '';
+    $session->{sessile_found} = $session->{serialized};
     return;
 }
 
@@ -31,6 +31,7 @@ sub update {
     my ($self, $session) = @_;
     hold($session);
     Sessile::Session::save($session, $session->{serialized});
+    $session->{sessile_found} = $session->{serialized};
     # The next update opens it again, and dies if another request has changed the session.
     $session->{sessile_saved} = 1;
     return;
