@@ -4,9 +4,9 @@
 #   express_session_tests.sh    after node.sh build
 #
 # They are those of 1.0.2, the last version whose package has its tests, and run on the version that
-# the lock file of bindings/node names. They and what they use are fetched once, and are skipped where
-# that cannot be had. Some compare the date of a cookie with the clock, and are tried again if the
-# machine was too busy.
+# the lock file of bindings/node names. They and what they use are fetched once, and are skipped
+# where that cannot be had. Some compare the date of a cookie with the clock, and are tried again if
+# the machine was too busy.
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
@@ -47,9 +47,8 @@ class MemoryStore extends SessileStore {
   }
 }
 // Newer versions want these to be said.
-module.exports = (options) => session({
-  secret: 'keyboard cat', resave: true, saveUninitialized: true, store: new MemoryStore(), ...options
-})
+const said = { secret: 'keyboard cat', resave: true, saveUninitialized: true }
+module.exports = (options) => session({ ...said, store: new MemoryStore(), ...options })
 Object.assign(module.exports, session, { MemoryStore })
 END
 for conflict in error merge last-wins; do
@@ -60,5 +59,6 @@ for conflict in error merge last-wins; do
         cat "$log" >&2
         exit 1
     }
-    echo "the tests of express-session, $conflict:$(sed -n 's/^ *\([0-9]* passing\).*/ \1/p' "$log")"
+    count=$(sed -n 's/^ *\([0-9]*\) passing.*/\1/p' "$log")
+    echo "the tests of express-session, $conflict: $count pass"
 done

@@ -2,7 +2,7 @@
 # Builds the Node addon, tests or measures it.
 #
 #   sh scripts/node.sh build    leaves it in bindings/node, as npm install there does
-#   sh scripts/node.sh test     bindings/node/test, examples/node, and tests of express-session itself
+#   sh scripts/node.sh test     bindings/node/test, examples/node, tests of express-session itself
 #   sh scripts/node.sh example  opens the shop of examples/node until Ctrl-C (STORE)
 #   sh scripts/node.sh bench    measures stores of express-session (ROUNDS CALLS)
 #

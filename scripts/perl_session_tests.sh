@@ -42,7 +42,7 @@ sed "s/=> 'File'/=> 'Sessile'/; s/::File'/::Sessile'/
 # Where it looks at its file, the store is asked.
 # shellcheck disable=SC2016 # the variables are Perl's
 sed 's/Apache::Session::Store::File/Apache::Session::Store::Sessile/
-    s/.*::Directory = .*/use Sessile; my $url = $Apache::Session::Sessile::Url = "sessile:" . getcwd;/
+    s/.*::Directory = .*/my $url = $Apache::Session::Sessile::Url = "sessile:" . getcwd;/
     s/-e "\.\/test1"/defined Sessile->shared($url)->peek("test1")/
     s/open (TEST, .*/open TEST, "<", \\(Sessile->shared($url)->peek("test1"));/' \
     "$dir/t/99filestore.t" >"$dir/t/store.t"

@@ -5,8 +5,8 @@
 #
 # They come with the authors' archive, which is fetched once, and are skipped where it cannot be
 # had. Of its tests those run that use a store: with locks, and merged. The others are about cookies
-# and about what its own stores do with files and tables. One looks at a stored session and keeps the
-# hash that it got. That holds the session, so the test lets it go before the next request.
+# and about what its own stores do with files and tables. One looks at a stored session and keeps
+# the hash that it got. That holds the session, so the test lets it go before the next request.
 set -eu
 cd "$(dirname "$0")/.."
 perl=$1

@@ -211,6 +211,28 @@ fn no_line_is_too_wide() {
     catches(too_wide, "a.rs", &format!("//{}", "x".repeat(99)), &format!("//{}", "x".repeat(98)));
 }
 
+/// What converts values, calls and maps errors: the compiled part of a language. The adapters of
+/// frameworks are beside it.
+#[test]
+fn the_glue_of_a_language_stays_thin() {
+    let adapters =
+        ["bindings/node/src/express_session.rs", "bindings/perl/tied_hash.xsh"].map(str::to_owned);
+    let files = files().unwrap();
+    for (place, endings) in [
+        ("bindings/node/src/", &[".rs"][..]),
+        ("bindings/perl/", &[".xs", ".xsh", ".h"]),
+        ("bindings/python/src/", &[".rs"]),
+    ] {
+        let glue = files.iter().filter(|file| {
+            file.path.starts_with(place)
+                && file.ends_with(endings)
+                && !adapters.contains(&file.path)
+        });
+        let lines: usize = glue.map(|file| file.text.lines().count()).sum();
+        assert!((300..700).contains(&lines), "{place}: {lines} lines");
+    }
+}
+
 #[test]
 fn every_text_is_ascii() {
     demand(not_ascii, |file| file.ends_with(CODE) || file.ends_with(&[".md", ".toml", "Makefile"]));

@@ -8,6 +8,7 @@
 #![allow(unused_qualifications)]
 
 mod error;
+mod json;
 mod logging;
 mod request;
 mod rules;
@@ -19,6 +20,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 fn _sessile(module: &Bound<'_, PyModule>) -> PyResult<()> {
     logging::install();
+    module.add_function(wrap_pyfunction!(json::dumps_json, module)?)?;
+    module.add_function(wrap_pyfunction!(json::loads_json, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<store::Store>()?;
     module.add_class::<rules::Rules>()?;

@@ -1,4 +1,4 @@
-from typing import Literal
+from typing import Any, Literal
 
 from .errors import Error
 
@@ -7,6 +7,9 @@ __version__: str
 _Saved = Literal[
     "stored", "touched", "nothing", "withdraw-cookie", "logged-out", "replaced", "ended"
 ]
+
+def dumps_json(data: Any) -> bytes | None: ...
+def loads_json(payload: bytes) -> Any: ...
 
 class Store:
     def __new__(

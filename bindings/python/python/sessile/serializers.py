@@ -11,6 +11,8 @@ from decimal import Decimal
 from typing import Any, Protocol
 from uuid import UUID
 
+from ._sessile import dumps_json, loads_json
+
 
 class Serializer(Protocol):
     """`format` names what the store can split for `merge`; None if it cannot. One that writes what
@@ -93,6 +95,10 @@ class JSON:
     is_canonical = True
 
     def dumps(self, data: dict[str, Any], /) -> bytes:
+        # None if there is more in it than plain values.
+        plain = dumps_json(data)
+        if plain is not None:
+            return plain
         text = _encode(data)
         if '" sessile' in text:
             # Bytes, dates and so on are tagged only now, so that their tags are not escaped.
@@ -100,8 +106,13 @@ class JSON:
         return text.encode()
 
     def loads(self, payload: bytes, /) -> dict[str, Any]:
-        decode = _decode_tagged if b'" sessile' in payload else _decode
-        read: dict[str, Any] = decode(payload.decode())
+        read: dict[str, Any] | None
+        if b'" sessile' in payload:
+            read = _decode_tagged(payload.decode())
+        else:
+            read = loads_json(payload)
+            if read is None:
+                read = _decode(payload.decode())
         return read
 
 
