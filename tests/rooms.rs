@@ -30,6 +30,7 @@ const STORES: (&str, &[&str]) = (
         "counter_files",
         "registry",
         "open_stores",
+        "lazy_store",
         "file_system",
         "owner",
         "locks",
