@@ -9,7 +9,6 @@
 #   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, the switch
 #                                from PHP's files, products, examples/php, small benchmarks
 #   sh scripts/php.sh products   checks real products on the store STORE (SETTING=VALUE)
-#                                measures pages of Drupal 7 (SETTING=VALUE)
 #   sh scripts/php.sh session-tests
 #                                runs the tests of PHP's own session extension
 #   sh scripts/php.sh example    opens the shop of examples/php until Ctrl-C

@@ -89,8 +89,10 @@ pub(crate) fn measured(
         for row in own.clone() {
             measured.sweeps_of(row, site);
         }
-        for row in own.clone().filter(|_| !report.settings.as_published) {
-            measured.creations_of(row, candidate);
+        let is_near = report.settings.round_trip_us.unwrap_or_default()
+            <= question.map_or(0.0, |question| question.round_trip_us);
+        for row in own.clone().filter(|_| is_near && !report.settings.as_published) {
+            measured.creations_of(row, candidate, question, site);
         }
         for row in own.clone() {
             if is_in_its_tier(row, candidate) || candidate.tier.is_none() {
@@ -137,10 +139,21 @@ pub(crate) fn measured(
 }
 
 impl MeasuredFigures {
-    /// The most new sessions a second: a stronger tier does no more.
-    fn creations_of(&mut self, row: &Row, candidate: &Candidate) {
+    /// The most new sessions a second, of no fewer workers and no larger payloads than are judged.
+    /// A stronger tier does no more.
+    fn creations_of(
+        &mut self,
+        row: &Row,
+        candidate: &Candidate,
+        question: Option<&Conditions>,
+        site: &Site,
+    ) {
         let tier = Durability::from_name(&row.durability);
-        if row.op == "create" && !row.is_bad() && tier.is_some() && tier <= candidate.tier {
+        let is_of_creations = (row.experiment.as_str(), row.op.as_str()) == ("ops", "create");
+        let is_no_harder = row.payload_bytes as u64 <= site.payload_bytes
+            && question.is_none_or(|question| row.workers >= question.workers);
+        let is_of_tier = tier.is_some() && tier <= candidate.tier;
+        if is_of_creations && is_no_harder && is_of_tier && !row.is_bad() {
             let most = self.creates.unwrap_or_default();
             self.creates = Some(most.max(row.ops_per_second.median));
         }

@@ -9,7 +9,7 @@ use sessile_results::{Report, Row};
 
 use crate::candidate::{Candidate, Conditions, is_cycle};
 use crate::site::Site;
-use crate::thresholds::{ROUND_TRIP_ALIKE, SESSIONS_ALIKE};
+use crate::thresholds::{PAYLOAD_FAR, ROUND_TRIP_ALIKE, SESSIONS_ALIKE};
 
 /// A fixed rate that was too high.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,6 +70,11 @@ impl PacedRun {
             && self.sessions / SESSIONS_ALIKE.value <= site.sessions
     }
 
+    fn is_alike(&self, site: &Site) -> bool {
+        self.payload_bytes.saturating_mul(PAYLOAD_FAR.value) >= site.payload_bytes
+            && self.sessions.saturating_mul(SESSIONS_ALIKE.value) >= site.sessions
+    }
+
     /// Shows that the other run fell behind because the machine stalled: this one did as much under
     /// a load no easier.
     fn refutes(&self, other: &PacedRun) -> bool {
@@ -87,10 +92,11 @@ pub(crate) fn kept_up(runs: &[PacedRun], site: &Site) -> Option<f64> {
         .reduce(f64::max)
 }
 
-/// The lowest fixed rate that it kept up with and that the site does not exceed, and the p99 there.
+/// The lowest fixed rate that it kept up with and that the site does not exceed, and the p99 there,
+/// among sessions not much smaller or fewer than the site's.
 pub(crate) fn p99_at_rate(runs: &[PacedRun], site: &Site) -> Option<(f64, f64)> {
     runs.iter()
-        .filter(|run| run.kept_up && run.due >= site.cycles_per_second())
+        .filter(|run| run.kept_up && run.due >= site.cycles_per_second() && run.is_alike(site))
         .min_by(|a, b| a.due.total_cmp(&b.due))
         .map(|run| (run.due, run.p99_us))
 }

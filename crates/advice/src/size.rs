@@ -3,15 +3,13 @@
 //! Invariant: measurements override a server's default limit, which overrides what the store could
 //! take. If a limit can be raised, the rule names the setting. Rows are read by `large`.
 
+use sessile_core::Limits;
 use sessile_results::server_limits::{DefaultLimit, stock};
 
 use crate::candidate::Candidate;
 use crate::large::{AcceptedBy, LostPayload, RefusedPayload};
 use crate::rules::whole;
 use crate::site::Site;
-
-/// The default limit of every store.
-const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) fn too_large(site: &Site, it: &Candidate) -> Option<String> {
     let (most, large) = (it.capabilities.value_bytes_max, &it.measured.large);
@@ -98,7 +96,7 @@ fn remedy(site: &Site, it: &Candidate) -> String {
             let most = shown(it.capabilities.value_bytes_max);
             let raise =
                 format!("start {server} with a larger {setting}, which goes up to {most} bytes");
-            if wanted > PAYLOAD_BYTES_MAX as u64 {
+            if wanted > Limits::PAYLOAD_BYTES_MAX_DEFAULT {
                 return raise;
             }
             format!(

@@ -36,7 +36,7 @@ pub(crate) const REQUESTS_OF_A_VISITOR: Threshold = Threshold {
     name: "requests of a visitor",
     value: 5,
     unit: "in a session",
-    why: "as the workload `bots` has it: so many of the requests begin a session",
+    why: "as the workload `bots` has it: one of so many requests of a visitor begins a session",
 };
 /// `sweeps-are-felt`.
 pub(crate) const FELT: Threshold = Threshold {

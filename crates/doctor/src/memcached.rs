@@ -28,9 +28,8 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
     }
     if let Some(evicted) = facts.number("evictions").filter(|evicted| *evicted > 0) {
         let days = facts.number("uptime").unwrap_or(0) / 86_400;
-        // The server does not tell when: one that was too small for an hour would stay critical.
-        let found = if is_full(facts) { Finding::critical } else { Finding::warning };
-        findings.push(found(
+        // The server does not tell when: what was too small a month ago is no emergency.
+        findings.push(Finding::warning(
             "memcached-evicts",
             format!("{name} has evicted {evicted} items in the {days} days since its start"),
             "live sessions were dropped for new ones: visitors were logged out",
@@ -58,14 +57,10 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
     }
 }
 
-fn is_full(facts: &ServerFacts) -> bool {
-    let (used, most) = (facts.number("bytes"), facts.number("limit_maxbytes"));
-    used.zip(most).is_none_or(|(used, most)| used * 100 >= most * MEMORY_PERCENT_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Severity;
     use crate::examination::with_subject;
 
     #[test]
@@ -84,15 +79,15 @@ mod tests {
 
     /// A server that was too small a month ago was a critical finding until its next start.
     #[test]
-    fn what_was_evicted_long_ago_is_a_warning() {
-        let with = |used: u64| {
-            let mut facts = ServerFacts::default();
-            for (name, value) in [("evictions", "3"), ("limit_maxbytes", "100")] {
-                facts.put(name, value);
-            }
-            facts.put("bytes", used.to_string());
-            is_full(&facts)
-        };
-        assert_eq!([with(50), with(90)], [false, true]);
+    fn what_was_evicted_is_told_with_the_time_in_which_it_was() {
+        let mut facts = ServerFacts::default();
+        for (name, value) in [("evictions", "3"), ("uptime", "864000")] {
+            facts.put(name, value);
+        }
+        let mut told = Vec::new();
+        with_subject("memcached://127.0.0.1", |subject, _| check(subject, &facts, &mut told));
+        let [finding] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!(finding.severity, Severity::Warning);
+        assert!(finding.what.contains("3 items in the 10 days"), "{finding:?}");
     }
 }

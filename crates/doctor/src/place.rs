@@ -22,7 +22,7 @@ const WITH_PATH: [&str; 3] = ["sessile", "files", "sqlite"];
 /// What containers get by default, too little for a busy site.
 const SHARED_MEMORY_SMALL: u64 = 64 << 20;
 const FREE_PERCENT_MIN: u64 = 5;
-/// A larger rest of a large disk is no finding, and one of a gibibyte no emergency.
+/// With more left, a large disk is not nearly full.
 const FREE_BYTES_MIN: u64 = 8 << 30;
 const FREE_BYTES_CRITICAL: u64 = 1 << 30;
 /// Names looked at for a foreign owner.

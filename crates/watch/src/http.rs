@@ -93,13 +93,15 @@ impl Served {
                 match self.socket.accept() {
                     Ok((stream, _)) if readers.load(Ordering::Acquire) < READERS_MAX => {
                         readers.fetch_add(1, Ordering::AcqRel);
-                        let readers = &readers;
-                        scope.spawn(move || {
+                        let seat = Seat(&readers);
+                        let answer = move || {
+                            let _seat = seat;
                             if let Err(error) = self.exchange(stream, handle) {
                                 log::debug!("a reader went away: {error}");
                             }
-                            readers.fetch_sub(1, Ordering::AcqRel);
-                        });
+                        };
+                        // Without another thread the reader is sent away.
+                        let _ = std::thread::Builder::new().spawn_scoped(scope, answer);
                     }
                     Ok(_) => log::debug!("a reader was sent away: {READERS_MAX} are there"),
                     // Nobody asks, or a passing error such as too many open files.
@@ -125,6 +127,15 @@ impl Served {
         };
         write_answer(&mut stream, &answer, with_text, Instant::now() + EXCHANGE_MAX)?;
         stream.shutdown(Shutdown::Both)
+    }
+}
+
+/// One of the readers who are there, until it is dropped.
+struct Seat<'a>(&'a AtomicUsize);
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -237,6 +248,7 @@ fn reason(code: u16) -> &'static str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use std::io::ErrorKind;
     use std::sync::atomic::AtomicBool;
 
     use super::*;
@@ -335,14 +347,19 @@ mod tests {
             let silent = |count| -> Vec<TcpStream> {
                 (0..count).map(|_| TcpStream::connect(address).unwrap()).collect()
             };
-            let some = silent(READERS_MAX / 2);
+            let mut some = silent(READERS_MAX / 2);
             let start = Instant::now();
             assert_sound(address);
             assert!(start.elapsed() < EXCHANGE_MAX / 2, "{:?}", start.elapsed());
-            let many = silent(2 * READERS_MAX);
-            std::thread::sleep(EXCHANGE_MAX + EXCHANGE_MAX / 2);
+            some.extend(silent(READERS_MAX / 2));
+            let mut one_more = TcpStream::connect(address).unwrap();
+            one_more.set_read_timeout(Some(EXCHANGE_MAX / 2)).unwrap();
+            let sent_away = one_more.read(&mut [0]);
+            let closed = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionReset;
+            assert!(sent_away.as_ref().map_or_else(closed, |read| *read == 0), "{sent_away:?}");
+            drop(some);
+            std::thread::sleep(10 * ASK_FOR_WORK);
             assert_sound(address);
-            drop((some, many));
         });
     }
 

@@ -6,7 +6,7 @@
 use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, Error, ErrorKind, Result, Sessions, Verified};
 use sessile_doctor::{Examination, Report, examine};
@@ -21,6 +21,8 @@ use crate::sample::{Sample, Sampler, locks_of};
 const REFRESH_SECONDS: u32 = 10;
 /// Of a page that waits for a result.
 const ASK_AGAIN_SECONDS: u32 = 2;
+/// An older sample says nothing of the store as it is.
+const SAMPLE_AGE_MAX: Duration = Duration::from_secs(300);
 const TOKEN_BYTES: usize = 16;
 const HTML: &str = "text/html; charset=utf-8";
 /// The time between two questions whether the server is to end.
@@ -48,16 +50,23 @@ pub fn serve_metrics(
     ends: impl Fn() -> bool + Sync,
 ) -> Result<()> {
     let served = Served::listen(address)?;
+    let mut sampler = Sampler::new(sessions.clone(), Clock::system());
+    let last = Mutex::new((sampler.sample(), Instant::now()));
     ready(&served);
-    let last = Mutex::new(None);
     std::thread::scope(|scope| {
-        let sampler = Sampler::new(sessions.clone(), Clock::system());
-        scope.spawn(|| sample_until(&ends, sampler, &|sample| *locked(&last) = Some(sample)));
+        scope.spawn(|| {
+            sample_until(&ends, sampler, &|sample| {
+                *locked(&last) = (sample, Instant::now());
+            })
+        });
         served.serve(&ends, &|asked: &Asked| match asked.path.as_str() {
-            "/metrics" | "/" => match locked(&last).as_ref().map(metrics) {
-                Some(text) => Answer::new("text/plain; version=0.0.4; charset=utf-8", text),
-                None => Answer::refused(503, "the sessions are being counted"),
-            },
+            "/metrics" | "/" => {
+                let (sample, at) = &*locked(&last);
+                if at.elapsed() > SAMPLE_AGE_MAX {
+                    return Answer::refused(503, "the store has not answered for minutes");
+                }
+                Answer::new("text/plain; version=0.0.4; charset=utf-8", metrics(sample))
+            }
             _ => Answer::not_found(),
         });
     });
@@ -80,7 +89,7 @@ pub fn serve_page(
         Some(token) => token.clone(),
         None => random_token()?,
     };
-    let sampler = Sampler::new(sessions.clone(), Clock::system());
+    let mut sampler = Sampler::new(sessions.clone(), Clock::system());
     let page = Page {
         sessions,
         examination: &options.examination,
@@ -89,6 +98,7 @@ pub fn serve_page(
         verified: Once::new(),
         examined: Once::new(),
     };
+    locked(&page.history).push(sampler.sample());
     ready(&served, &token);
     std::thread::scope(|scope| {
         scope.spawn(|| sample_until(&ends, sampler, &|sample| locked(&page.history).push(sample)));
@@ -97,9 +107,9 @@ pub fn serve_page(
     Ok(())
 }
 
-/// Keeps a sample now and after each step. A sample may take minutes; no reader waits for it.
+/// Keeps a sample after each step. A sample may take minutes; no reader waits for it.
 fn sample_until(ends: &impl Fn() -> bool, mut sampler: Sampler, keep: &impl Fn(Sample)) {
-    let mut waited = STEP;
+    let mut waited = Duration::ZERO;
     while !ends() {
         if waited >= STEP {
             waited = Duration::ZERO;

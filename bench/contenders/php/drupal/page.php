@@ -7,4 +7,8 @@ require __DIR__ . '/site.php';
 $_COOKIE = [$name => $value];
 require_once 'includes/bootstrap.inc';
 drupal_bootstrap(DRUPAL_BOOTSTRAP_FULL);
+if (!user_is_logged_in()) {
+    http_response_code(500);
+    exit("the session is lost\n");
+}
 menu_execute_active_handler();

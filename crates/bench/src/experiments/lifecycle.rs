@@ -29,6 +29,8 @@ use sessile_results::{CpuUs, RoundSample, Row, WebFigures};
 use site::{LifecycleSite, PAYLOAD_BYTES, SiteOptions};
 
 const OP: &str = "page";
+/// A page of Drupal.
+const OP_OF_DRUPAL: &str = "drupal-page";
 /// Each PHP process must have opened its store and compiled the page.
 const WARM_UP_REQUESTS: usize = 200;
 const WARM_UP_PARALLEL: usize = 8;
@@ -108,7 +110,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             }
             Err(why) => {
                 for parallel in bench.settings.workers.clone() {
-                    let row = bench.row(&choice, OP, parallel, bench.settings.sessions);
+                    let row = bench.row(&choice, op(bench), parallel, bench.settings.sessions);
                     bench.rows.push(Row { failed: Some(why.clone()), ..row });
                 }
                 absent.push((choice, why));
@@ -138,6 +140,10 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     check_interrupted()?;
     drop(contenders);
     overflow::run(bench, &php, &ab)
+}
+
+fn op(bench: &Bench) -> &'static str {
+    if bench.settings.drupal.is_some() { OP_OF_DRUPAL } else { OP }
 }
 
 /// PHP processes: as many as requests at a time, so that none waits for a process.
@@ -275,7 +281,7 @@ impl PageSeries {
     }
 
     fn into_row(self, bench: &Bench, contender: &HandlerContender) -> Row {
-        let row = bench.row(&contender.choice, OP, self.parallel, bench.settings.sessions);
+        let row = bench.row(&contender.choice, op(bench), self.parallel, bench.settings.sessions);
         let PageTotals { loads, web_cpu_us, server_cpu_us, kept } =
             if self.failed.is_some() { self.figures } else { self.whole };
         let sum = |part: fn(&AbReport) -> u64| loads.iter().map(part).sum::<u64>();

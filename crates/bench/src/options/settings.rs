@@ -65,7 +65,7 @@ impl Options {
         let preset = preset(experiment, self.quick);
         let workers = self.worker_counts(&preset)?;
         self.check_contradictions(experiment, &workers)?;
-        self.drupal.as_deref().map_or(Ok(()), drupal::check)?;
+        let drupal = self.drupal.as_deref().map(drupal::check).transpose()?;
         let payload_bytes = self.payload(experiment)?;
         let sizes = self.session_counts(experiment, &preset)?;
         // The first size: the only one, or the smallest.
@@ -100,7 +100,7 @@ impl Options {
             let_sleep: self.let_sleep,
             round_trip: self.round_trip_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             as_published: self.as_published,
-            drupal: self.drupal.clone(),
+            drupal,
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
             ttl: if long { LONG_TTL } else { SESSION_TTL },

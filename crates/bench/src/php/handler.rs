@@ -128,14 +128,28 @@ const fn phpredis(
 /// Drupal 7's own session storage and ours, for pages of the user's copy of it.
 pub(crate) const DRUPAL: &[Handler] = &[
     Handler { name: "drupal", save_handler: "", save_path: "", ..DRUPAL_ON_MARIADB },
+    DRUPAL_ON_ENGINE,
     Handler {
-        name: "drupal",
-        variant: "sessile",
-        save_handler: SESSILE,
-        save_path: "sessile:{shm}/sessile",
-        ..DRUPAL_ON_MARIADB
+        variant: "sessile-merge",
+        at_start: &[("sessile.concurrency", "merge")],
+        ..DRUPAL_ON_ENGINE
+    },
+    Handler {
+        variant: "sessile-disk",
+        save_path: "sessile:{disk}/sessile?control={shm}",
+        durability: NONE_OR_SECOND,
+        ..DRUPAL_ON_ENGINE
     },
 ];
+
+const DRUPAL_ON_ENGINE: Handler = Handler {
+    name: "drupal",
+    variant: "sessile",
+    save_handler: SESSILE,
+    save_path: "sessile:{shm}/sessile",
+    durability: VOLATILE,
+    ..DRUPAL_ON_MARIADB
+};
 
 const DRUPAL_ON_MARIADB: Handler = Handler {
     server: Some("mariadbd"),

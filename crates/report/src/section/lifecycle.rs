@@ -21,11 +21,11 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
     Ok(html! {
         p {
             "nginx and php-fpm give out a page that starts a session, stores 100 values, "
-            "regenerates the id, destroys the session and starts "
-            "another one that stays. Each line is a session handler of PHP; garbage collection is "
-            "off for all. A handler without a lock lets "
-            "two requests change one session at once, and one change is lost: compare those that "
-            "lock with each other."
+            "regenerates the id, destroys the session and starts another one that stays; or, "
+            "where the handlers are called drupal, the front page of Drupal 7 for users who are "
+            "logged in. Each line is a session handler of PHP; garbage collection is off for all. "
+            "A handler without a lock lets two requests change one session at once, and one "
+            "change is lost: compare those that lock with each other."
         }
         @if measured.is_empty() { (not_run(runs, "lifecycle")) }
         @for run in &measured { (of_run(run, ids)?) }
@@ -33,7 +33,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
 }
 
 fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let (pages, others): (Vec<&Row>, Vec<&Row>) = run.rows.iter().partition(|row| row.op == "page");
+    let (pages, others): (Vec<&Row>, Vec<&Row>) =
+        run.rows.iter().partition(|row| row.op.ends_with("page"));
     let processes =
         pages.iter().filter_map(|row| row.web).map(|web| web.processes).max().unwrap_or(0);
     let rounds = pages.iter().map(|row| row.rounds).max().unwrap_or(0);

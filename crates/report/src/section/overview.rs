@@ -8,6 +8,7 @@ use sessile_advice::handler_of_row;
 use sessile_core::Durability;
 use sessile_results::Row;
 use sessile_results::number::{time, with_noun};
+use sessile_results::reference;
 use sessile_results::statistics::is_told;
 
 use super::throughput::{in_order, length};
@@ -39,6 +40,9 @@ fn closed<'a>(runs: &PageReports<'a>, tier: Durability) -> Option<ExperimentRows
 /// other yardsticks.
 fn name(row: &Row) -> Option<String> {
     let title = row.shown_title();
+    if reference::by_name(&row.store).is_some_and(|it| it.unlocked) {
+        return None; // the chart is of requests that lock
+    }
     match handler_of_row(&row.store) {
         Some(handler) => Some(format!("{handler} ({title})")),
         None => (!row.marked_title().ends_with('*')).then_some(title),

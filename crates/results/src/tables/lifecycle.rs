@@ -58,7 +58,8 @@ const TICK_US: f64 = 10_000.0;
 const TICKS_MIN: f64 = 20.0;
 
 pub fn tables(rows: &[&Row]) -> Vec<ResultTable> {
-    let (pages, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.op == "page");
+    let (pages, others): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| row.op.ends_with("page"));
     let full = ResultTable {
         notes: others.iter().filter_map(|row| overflow(row)).collect(),
         ..ResultTable::default()
