@@ -84,20 +84,10 @@ impl Reference {
 
     /// Defaults of a row that processes share, with payloads of any size.
     const SHARED: Reference = Reference {
-        name: "",
-        sentence: "",
         shared_by_processes: true,
-        server: None,
-        durability: &[Durability::None],
         creates: true,
         any_size: true,
-        keeps_payloads: true,
-        loses_large: false,
-        unlocked: false,
-        removes: false,
-        only_throughput: false,
-        on_disk: false,
-        after_death: AfterDeath::NoLock,
+        ..Reference::IN_PROCESS
     };
 }
 

@@ -218,10 +218,7 @@ fn add(bench: &mut Bench, choice: &Choice, told: ProgramRow) {
         bench.left_out.push(LeftOut { store, variant, workers: None, reason });
         return;
     }
-    let failed = match told.wrong {
-        None if told.us.is_empty() => Some("the program tells no time".to_owned()),
-        wrong => wrong,
-    };
+    let failed = failure(&told);
     let op = told.op.as_deref().unwrap_or("request");
     let row = bench.row(choice, op, 1, told.sessions.unwrap_or(1));
     let rates: Vec<f64> = told.us.iter().map(|us| 1e6 / us.max(f64::MIN_POSITIVE)).collect();
@@ -238,6 +235,12 @@ fn add(bench: &mut Bench, choice: &Choice, told: ProgramRow) {
         failed,
         ..row
     });
+}
+
+/// What the program has found wrong; a row without a time is wrong, too.
+fn failure(told: &ProgramRow) -> Option<String> {
+    let timeless = || told.us.is_empty().then(|| "the program tells no time".to_owned());
+    told.wrong.clone().or_else(timeless)
 }
 
 impl Language {
@@ -336,6 +339,15 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]).env("PLACE", place.path());
         output_within(command, most, place.path())
+    }
+
+    #[test]
+    fn a_row_that_its_program_found_wrong_or_did_not_time_has_failed() {
+        let told = |line: &str| failure(&serde_json::from_str(line).unwrap());
+        assert_eq!(told(r#"{"row":"php files","us":[1.5],"checked":9}"#), None);
+        let wrong = told(r#"{"row":"php files","us":[1.5],"wrong":"8 of 9 changes are there"}"#);
+        assert_eq!(wrong.unwrap(), "8 of 9 changes are there");
+        assert!(told(r#"{"row":"php files"}"#).unwrap().contains("no time"));
     }
 
     #[test]

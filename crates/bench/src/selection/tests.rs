@@ -1,11 +1,26 @@
 //! Which contenders words, tiers and experiments choose.
 
+use sessile_core::SessionsBound;
+
 use super::*;
 
 fn names(stores: &[&str], durability: Durability) -> Result<Vec<String>, String> {
     let stores: Vec<String> = stores.iter().map(|store| (*store).to_owned()).collect();
     let selection = select(&stores, Experiment::Cycle, durability).map_err(|error| error.0)?;
     Ok(selection.choices.iter().map(Choice::title).collect())
+}
+
+/// What reads results knows no store, and must know all the same which of them keep their sessions
+/// on the disk of a server: only the growth of its memory is weighed.
+#[test]
+fn the_stores_on_the_disk_of_a_server_are_those_of_the_registry() {
+    let on_disk = STORES.iter().filter(|entry| {
+        !entry.decorates
+            && matches!(entry.capabilities.sessions_bounded_by, SessionsBound::ServerDisk)
+    });
+    let known: Vec<(&str, &str)> =
+        on_disk.map(|entry| (entry.name, entry.capabilities.server.unwrap())).collect();
+    assert_eq!(known, sessile_results::ON_SERVER_DISK);
 }
 
 #[test]
