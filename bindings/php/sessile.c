@@ -190,6 +190,71 @@ PHP_FUNCTION(sessile_counters)
 	}
 }
 
+static bool has_open_session(void)
+{
+	if (PS(session_status) == php_session_active && PS(mod) == &sessile_ps_module && PS(id)
+			&& SESSILE_G(store)) {
+		return true;
+	}
+	php_error_docref(NULL, E_WARNING, "there is no open session of the save handler sessile");
+	return false;
+}
+
+PHP_FUNCTION(sessile_set_owner)
+{
+	zend_string *owner;
+	sessile_bytes name = { NULL, 0 };
+	sessile_error error;
+
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_STR_OR_NULL(owner)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!has_open_session()) {
+		RETURN_FALSE;
+	}
+	if (owner) {
+		name.data = ZSTR_VAL(owner);
+		name.length = ZSTR_LEN(owner);
+	}
+	if (sessile_request_set_owner(SESSILE_G(request), SESSILE_G(store), name, &error)
+			!= SESSILE_OK) {
+		php_error_docref(NULL, E_WARNING, "%s", error.message);
+		RETURN_FALSE;
+	}
+	/* With session.lazy_write PHP would not ask for a save of what has not changed; it moves the
+	 * expiry then, and that is where the owner is written.
+	 */
+	RETURN_TRUE;
+}
+
+PHP_FUNCTION(sessile_revoke)
+{
+	zend_string *owner;
+	bool keep_open = false;
+	sessile_bytes but = { NULL, 0 };
+	uint64_t ended = 0;
+	sessile_error error;
+
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_STR(owner)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_BOOL(keep_open)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!has_open_session()) {
+		RETURN_FALSE;
+	}
+	if (keep_open) {
+		but.data = ZSTR_VAL(PS(id));
+		but.length = ZSTR_LEN(PS(id));
+	}
+	if (sessile_revoke(SESSILE_G(store), (sessile_bytes) { ZSTR_VAL(owner), ZSTR_LEN(owner) }, but,
+			&ended, &error) != SESSILE_OK) {
+		php_error_docref(NULL, E_WARNING, "%s", error.message);
+		RETURN_FALSE;
+	}
+	RETURN_LONG((zend_long) ended);
+}
+
 static const zend_module_dep dependencies[] = {
 	ZEND_MOD_REQUIRED("session")
 	ZEND_MOD_END

@@ -10,3 +10,17 @@
  * @return array<string, int>
  */
 function sessile_counters(): array {}
+
+/**
+ * Says to whom the open session belongs, for example the number of the user after a log-in; null
+ * takes that away. It counts with the save of this request, and stays until it is set anew, also
+ * under another id. False, with a warning, without an open session of this handler and where the
+ * store keeps no owners.
+ */
+function sessile_set_owner(?string $owner): bool {}
+
+/**
+ * Ends all sessions of an owner, or all but the open one: a log-out everywhere. Returns how many
+ * have ended; false, with a warning, if that failed.
+ */
+function sessile_revoke(string $owner, bool $keep_open = false): int|false {}

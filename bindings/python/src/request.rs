@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use sessile_core::{Clock, Error, Result, Sessions};
+use sessile_core::{Clock, Error, Owner, Result, Sessions};
 use sessile_handler::{Access, Closed, Concurrency, Save, seconds};
 
 use crate::error::{exception, raised};
@@ -162,6 +162,14 @@ impl Request {
             request.save(&self.sessions, id, save)
         });
         saved.map(|saved| saved.name())
+    }
+
+    /// Makes the next save set the owner of its session, or take it away.
+    fn set_owner(&self, py: Python<'_>, owner: Option<&str>) -> PyResult<()> {
+        let owner = raised(py, owner.map(|name| Owner::new(name.as_bytes())).transpose())?;
+        // No call into the store, so none of the next call's wait is spent.
+        let set = || self.with(|state| state.request.set_owner(&self.sessions, owner));
+        raised(py, py.detach(set))
     }
 
     /// Opens a session again that this request has saved; `saved` is the payload of that save.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use sessile_core::{Counter, ErrorKind, Key, Result, Sessions, Ttl};
+use sessile_core::{Counter, ErrorKind, Key, Owner, Result, Sessions, Ttl};
 use sessile_handler::{look, seconds};
 use sessile_stores::{Context, OpenStores, Settings, registry};
 
@@ -81,6 +81,22 @@ impl Store {
     /// Destroys a session at once, even a locked one. It stays destroyed.
     fn destroy(&self, py: Python<'_>, id: &str) -> PyResult<()> {
         raised(py, py.detach(|| self.0.destroy(&Key::session(id)?)))
+    }
+
+    /// Whether sessions can have owners.
+    #[getter]
+    fn has_owners(&self) -> bool {
+        self.0.capabilities().owners
+    }
+
+    /// Ends all sessions of an owner, but for the one with the id `but`. Returns how many.
+    #[pyo3(signature = (owner, *, but=None))]
+    fn revoke(&self, py: Python<'_>, owner: &str, but: Option<&str>) -> PyResult<u64> {
+        let revoke = || {
+            let but = but.map(Key::session).transpose()?;
+            self.0.revoke(Owner::new(owner.as_bytes())?, but.as_ref())
+        };
+        raised(py, py.detach(revoke))
     }
 
     /// Removes expired sessions and returns their number; only a few of them if not `all`.

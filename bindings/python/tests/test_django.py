@@ -16,7 +16,7 @@ from django.core.management import call_command
 from django.test import AsyncClient, Client, override_settings
 
 from sessile import LockTimeout, waiting
-from sessile.django import SessionStore
+from sessile.django import SessionStore, revoke
 from sessile.django import settings as ours
 
 STOCK = "django.contrib.sessions.middleware.SessionMiddleware"
@@ -273,3 +273,50 @@ def test_misconfiguration_is_reported_with_an_id_and_a_hint(
     assert not os.path.exists(url.removeprefix("sessile:")), "a check makes no store"
     with override_settings(SESSILE={}):
         assert all(message.hint for message in run_checks() if "sessile" in (message.id or ""))
+
+
+class Key:
+    @staticmethod
+    def value_to_string(user: User) -> str:
+        return str(user.pk)
+
+
+class User:
+    """As far as `revoke` looks at one of Django's."""
+
+    class _meta:
+        pk = Key
+
+    def __init__(self, pk: int) -> None:
+        self.pk = pk
+
+
+def logged_in(user: int | None) -> str:
+    session = SessionStore()
+    session["cart"] = ["book"]
+    session.create()
+    if user is not None:
+        session["_auth_user_id"] = str(user)
+        session.cycle_key()
+    session.save()
+    assert session.session_key is not None
+    return session.session_key
+
+
+def test_the_sessions_of_a_user_end_everywhere_without_code(site: Client) -> None:
+    first, second, other, nobodys = (logged_in(user) for user in (17, 17, 18, None))
+    # A later request keeps the owner.
+    session = SessionStore(second)
+    session["cart"] = []
+    session.save()
+    assert revoke(User(17), but=first) == 1
+    assert [SessionStore().exists(key) for key in (first, second, other, nobodys)] == [
+        True, False, True, True,
+    ]
+    # A log-out that keeps the session takes the owner away.
+    session = SessionStore(first)
+    del session["_auth_user_id"]
+    session.save()
+    assert revoke(User(17)) == 0
+    assert revoke(User(18)) == 1
+    assert SessionStore().exists(first) and not SessionStore().exists(other)

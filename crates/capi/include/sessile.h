@@ -252,6 +252,13 @@ sessile_code sessile_lease_commit(sessile_lease *lease,
                                   sessile_ttl ttl,
                                   sessile_error *error);
 
+// Makes the commit of this lease set the owner of the session, for example the number of its user,
+// or take it away if the data of `owner` is null. `SESSILE_UNSUPPORTED` where sessions cannot have
+// owners; the lease stays good.
+sessile_code sessile_lease_set_owner(sessile_lease *lease,
+                                     sessile_bytes owner,
+                                     sessile_error *error);
+
 // Moves the expiry and keeps the lock.
 sessile_code sessile_lease_touch(sessile_lease *lease, sessile_ttl ttl, sessile_error *error);
 
@@ -327,6 +334,14 @@ sessile_code sessile_request_save(sessile_request *request,
                                   sessile_save save,
                                   sessile_saved *saved,
                                   sessile_error *error);
+
+// Makes the next save of this request set the owner of its session, for example the number of its
+// user, or take it away if the data of `owner` is null. `SESSILE_UNSUPPORTED` where sessions
+// cannot have owners.
+sessile_code sessile_request_set_owner(sessile_request *request,
+                                       sessile_store *store,
+                                       sessile_bytes owner,
+                                       sessile_error *error);
 
 // Opens a session again that this request has saved, to save it once more: a save gives the lock
 // back. `saved` is the payload of that save. If another request has changed the session in
@@ -443,6 +458,14 @@ sessile_code sessile_collect(sessile_store *store,
                              bool all,
                              uint64_t *removed,
                              sessile_error *error);
+
+// Ends all sessions of an owner, but for the one with the id `but`, if that is not empty: a
+// log-out everywhere. `ended` gets their number.
+sessile_code sessile_revoke(sessile_store *store,
+                            sessile_bytes owner,
+                            sessile_bytes but,
+                            uint64_t *ended,
+                            sessile_error *error);
 
 // A counter of this process: its name (never freed; null after the last counter) and its value.
 // `value` may be null.

@@ -58,6 +58,19 @@ pub unsafe extern "C" fn sessile_lease_commit(
     unsafe { call(error, commit) }
 }
 
+/// Makes the commit of this lease set the owner of the session, for example the number of its user,
+/// or take it away if the data of `owner` is null. `SESSILE_UNSUPPORTED` where sessions cannot have
+/// owners; the lease stays good.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_lease_set_owner(
+    lease: *mut sessile_lease,
+    owner: sessile_bytes,
+    error: *mut sessile_error,
+) -> sessile_code {
+    // SAFETY: the caller's promises.
+    unsafe { call(error, || borrow_lease(lease)?.set_owner(owner.owner()?)) }
+}
+
 /// Moves the expiry and keeps the lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_lease_touch(

@@ -339,6 +339,22 @@ pub unsafe extern "C" fn sessile_request_save(
     unsafe { call(error, run) }
 }
 
+/// Makes the next save of this request set the owner of its session, for example the number of its
+/// user, or take it away if the data of `owner` is null. `SESSILE_UNSUPPORTED` where sessions
+/// cannot have owners.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_set_owner(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    owner: sessile_bytes,
+    error: *mut sessile_error,
+) -> sessile_code {
+    // SAFETY: the caller's promises.
+    let set = || unsafe { borrow(request)?.set_owner(sessions_of(store)?, owner.owner()?) };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, set) }
+}
+
 /// Opens a session again that this request has saved, to save it once more: a save gives the lock
 /// back. `saved` is the payload of that save. If another request has changed the session in
 /// between, the next save merges, or fails with `SESSILE_STALE`.

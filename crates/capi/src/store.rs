@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sessile_core::{Counter, Error, ErrorKind, Result, Sessions};
+use sessile_core::{Counter, Error, ErrorKind, Key, Owner, Result, Sessions};
 use sessile_stores::{Context, OpenStores, Settings, StoreUrl};
 
 use crate::call::{ask, call, free, null_pointer};
@@ -300,6 +300,26 @@ pub unsafe extern "C" fn sessile_collect(
     let collect = || sessile_handler::collect(unsafe { sessions_of(store)? }, all);
     // SAFETY: the caller's promise.
     unsafe { call(error, || write_result(removed, "the place for the number", collect)) }
+}
+
+/// Ends all sessions of an owner, but for the one with the id `but`, if that is not empty: a
+/// log-out everywhere. `ended` gets their number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_revoke(
+    store: *mut sessile_store,
+    owner: sessile_bytes,
+    but: sessile_bytes,
+    ended: *mut u64,
+    error: *mut sessile_error,
+) -> sessile_code {
+    let revoke = || {
+        // SAFETY: the caller's promises.
+        let (sessions, owner, but) = unsafe { (sessions_of(store)?, owner.get(), but.get()) };
+        let but = (!but.is_empty()).then(|| Key::session(&String::from_utf8_lossy(but)));
+        sessions.revoke(Owner::new(owner)?, but.transpose()?.as_ref())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, || write_result(ended, "the place for the number", revoke)) }
 }
 
 /// A counter of this process: its name (never freed; null after the last counter) and its value.

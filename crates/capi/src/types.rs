@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use sessile_core::{Bin, Key, Limits, Record, Result, Ttl};
+use sessile_core::{Bin, Key, Limits, Owner, Record, Result, Ttl};
 use sessile_engine::spare;
 
 use crate::call::null_pointer;
@@ -19,6 +19,19 @@ pub struct sessile_bytes {
 }
 
 impl sessile_bytes {
+    /// The owner of this name; none if `data` is null.
+    ///
+    /// # Safety
+    ///
+    /// As for [`sessile_bytes::get`].
+    pub(crate) unsafe fn owner(self) -> Result<Option<Owner>> {
+        if self.data.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        Owner::new(unsafe { self.get() }).map(Some)
+    }
+
     /// # Safety
     ///
     /// `data` is null or points to `length` bytes that do not change during the call.

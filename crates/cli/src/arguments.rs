@@ -84,6 +84,9 @@ pub enum Verb {
     /// Remove a store whole, with all its sessions
     #[command(after_help = EXIT_CODES)]
     Drop(DropArguments),
+    /// List the sessions of one user, or end them
+    #[command(after_help = EXIT_CODES)]
+    Sessions(SessionsArguments),
     /// Print completions for a shell
     Completion(CompletionArguments),
     /// Write the manual pages into a directory, for packages
@@ -239,6 +242,25 @@ pub struct DropArguments {
     pub url: String,
     /// Do not ask
     #[arg(long)]
+    pub yes: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sessile sessions`.
+#[derive(Args, Debug)]
+pub struct SessionsArguments {
+    /// The store, for example sessile:/dev/shm/shop
+    pub url: String,
+    /// The user, as the application names the owner of a session: for example 17
+    #[arg(long, value_name = "NAME")]
+    pub owner: String,
+    /// End them all: the user is logged out everywhere
+    #[arg(long)]
+    pub revoke: bool,
+    /// Do not ask
+    #[arg(long, requires = "revoke")]
     pub yes: bool,
     /// Print JSON
     #[arg(long)]

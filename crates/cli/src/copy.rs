@@ -39,6 +39,10 @@ struct Copy {
 pub fn run(arguments: &CopyArguments) -> CommandResult {
     let copy = open(arguments)?;
     copy.pair.check().map_err(|error| failure(&error))?;
+    if copy.pair.loses_owners() {
+        let to = copy.pair.to.label();
+        eprintln!("Owners of sessions are not copied: {to} keeps none.");
+    }
     let mut counts = Counts::default();
     let start = Instant::now();
     let ended = copy.all(arguments, &mut counts);

@@ -14,7 +14,7 @@ pub fn run(arguments: &DropArguments) -> CommandResult {
     let failure = |error| existing_store::failure(&error);
     let store = PreparedDrop::new(&arguments.url).map_err(failure)?;
     let label = &store.label;
-    if !arguments.yes && !is_confirmed(label)? {
+    if !arguments.yes && !is_confirmed(&format!("Drop {label} with all its sessions"))? {
         return Err(CommandFailure::usage("nothing was dropped"));
     }
     store.carry_out().map_err(failure)?;
@@ -25,12 +25,13 @@ pub fn run(arguments: &DropArguments) -> CommandResult {
     }
 }
 
-fn is_confirmed(store: &str) -> Result<bool, CommandFailure> {
+/// Asks on the terminal.
+pub fn is_confirmed(question: &str) -> Result<bool, CommandFailure> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return Err(CommandFailure::usage("there is no terminal to ask on: add --yes"));
     }
     let mut answer = String::new();
-    let asked = write!(stderr(), "Drop {store} with all its sessions (yes or no)? [no] ")
+    let asked = write!(stderr(), "{question} (yes or no)? [no] ")
         .and_then(|()| stderr().flush())
         .and_then(|()| stdin().lock().read_line(&mut answer));
     asked.map_err(|error| {

@@ -49,6 +49,11 @@ pub fn of(verb: &str) -> &'static [&'static str] {
             "drop files:/var/lib/shop/sessions --yes",
             "drop sqlite:/var/lib/shop/sessions.db --yes --json",
         ],
+        "sessions" => &[
+            "sessions sessile:/dev/shm/shop --owner 17",
+            "sessions mysql://shop:secret@db/shop --owner 17 --json",
+            "sessions redis://localhost --owner 17 --revoke --yes",
+        ],
         "completion" => &[
             "completion bash > /etc/bash_completion.d/sessile",
             "completion zsh > /usr/share/zsh/site-functions/_sessile",

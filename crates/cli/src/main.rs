@@ -34,6 +34,7 @@ mod recommend;
 mod result_file;
 mod scan;
 mod serve;
+mod sessions;
 mod stat;
 mod stores;
 mod sync;
@@ -76,6 +77,7 @@ fn run(verb: Option<&Verb>) -> CommandResult {
         Verb::Copy(arguments) => copy::run(arguments),
         Verb::Sync(arguments) => sync::run(arguments),
         Verb::Drop(arguments) => drop::run(arguments),
+        Verb::Sessions(arguments) => sessions::run(arguments),
         Verb::Completion(arguments) => completion::run(arguments),
         Verb::Manual(arguments) => manual::run(arguments),
         Verb::Help(arguments) => help::run(arguments),

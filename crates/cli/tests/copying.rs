@@ -6,7 +6,7 @@ mod started;
 
 use std::time::Duration;
 
-use sessile_core::{Key, Record, Sessions, Ttl};
+use sessile_core::{Clock, Key, Owner, Record, Sessions, Ttl};
 use sessile_stores::Context;
 use started::{sessile, stderr, stdout};
 
@@ -95,6 +95,48 @@ fn the_session_that_was_written_later_wins() {
     for number in [1, 2] {
         assert_eq!(new.peek(&key(number)).unwrap().unwrap().payload, b"later");
     }
+}
+
+#[test]
+fn owners_are_copied_changed_and_taken_away() {
+    let pair = Pair::filled();
+    pair.copy(&["--pause", "0"]);
+    let own = |store: &Sessions, number, owner: Option<&[u8]>| {
+        std::thread::sleep(Duration::from_millis(5));
+        let mut begun = store.begin(&key(number), Duration::from_secs(5)).unwrap();
+        begun.lease.set_owner(owner.map(|name| Owner::new(name).unwrap())).unwrap();
+        let head = begun.record.unwrap().head;
+        let rest = Ttl::rest_of(&head, Clock::system().now()).unwrap();
+        begun.lease.commit(&number.to_le_bytes(), rest).unwrap();
+    };
+    let new = pair.new_store();
+    let owner_of = |number| new.peek(&key(number)).unwrap().unwrap().head.owner;
+    // Nothing else of them changes.
+    for (owner, number) in [(Some(&b"17"[..]), 1), (Some(b"18"), 1), (None, 1), (Some(b"17"), 2)] {
+        own(&pair.old, number, owner);
+        let (code, told, why) = pair.copy(&["--verify", "--pause", "0"]);
+        assert_eq!(code, 1, "{told}{why}");
+        assert!(told.contains("1 session older in the new store"), "{told}");
+        let (code, told, _) = pair.copy(&["--pause", "0"]);
+        assert!(code == 0 && told.contains("1 session replaced"), "{told}");
+        assert_eq!(owner_of(number), owner.map(|name| Owner::new(name).unwrap()));
+    }
+    // What was changed in the new store later stays.
+    own(&new, 2, Some(b"19"));
+    let (_, told, _) = pair.copy(&["--pause", "0"]);
+    assert!(told.contains("1 session newer in the new store"), "{told}");
+    assert_eq!(owner_of(2), Owner::new(b"19").ok());
+}
+
+#[test]
+fn a_copy_says_that_the_new_store_keeps_no_owners() {
+    let pair = Pair::filled();
+    let old = &pair.urls()[0];
+    let php = format!("files:{}/php?php=1", pair.dir.path().display());
+    std::fs::create_dir(pair.dir.path().join("php")).unwrap();
+    let output = sessile(&["copy", old, &php, "--pause", "0"]);
+    assert!(stderr(&output).contains("Owners of sessions are not copied"), "{}", stderr(&output));
+    assert!(pair.copy(&["--pause", "0"]).2.is_empty());
 }
 
 /// A visitor logged out after the switch, and the command was repeated.

@@ -74,6 +74,26 @@ pub fn destroy_aliases<K: Clone, E: From<Error>>(
     Ok(())
 }
 
+/// Follows a regenerated id to its session, whatever its grace, for a listing of an owner: since it
+/// began, a session may have got a new id that lies behind it. `look` returns what a key holds: the
+/// end (`Break`), or the target of its alias.
+///
+/// `None` after [`Limits::ALIAS_STEPS_MAX`] steps, too. That is no error, because the listing meets
+/// the ids on the way as well, and they lead on from there.
+pub fn follow_regenerated<K, T>(
+    start: K,
+    mut look: impl FnMut(&K) -> Option<ControlFlow<T, K>>,
+) -> Option<T> {
+    let mut key = start;
+    for _ in 0..=Limits::ALIAS_STEPS_MAX {
+        match look(&key)? {
+            ControlFlow::Continue(next) => key = next,
+            ControlFlow::Break(found) => return Some(found),
+        }
+    }
+    None
+}
+
 fn alias_cycle() -> Error {
     Error::new(ErrorKind::Corrupt, "regenerated ids lead in a circle").advice("destroy the session")
 }

@@ -39,6 +39,8 @@ pub struct Capabilities {
     pub sessions_bounded_by: SessionsBound,
     /// `list` and `stat` work.
     pub listing: bool,
+    /// A session can have an owner, and the sessions of one owner can be listed.
+    pub owners: bool,
     /// The durability tiers of the store.
     pub durability: &'static [Durability],
 }
@@ -59,6 +61,7 @@ impl Capabilities {
         id_bytes_max: Limits::ID_BYTES_MAX,
         sessions_bounded_by: SessionsBound::ProcessMemory,
         listing: false,
+        owners: false,
         durability: &[Durability::None],
     };
 

@@ -8,26 +8,38 @@
 //! Deadlines of lock waits use the monotonic [`std::time::Instant`] instead.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A moment in milliseconds since 1970-01-01 00:00 UTC.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Timestamp(u64);
+///
+/// One more than these milliseconds is kept, so that no moment is as large as a moment: heads of
+/// records are copied in each request.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(NonZeroU64);
 
 impl Timestamp {
     /// The earliest moment.
-    pub const ZERO: Timestamp = Timestamp(0);
+    pub const ZERO: Timestamp = Timestamp::from_ms(0);
 
-    /// From milliseconds since the epoch.
+    /// From milliseconds since the epoch; [`u64::MAX`] reads as one less.
+    #[inline]
     pub const fn from_ms(ms: u64) -> Timestamp {
-        Timestamp(ms)
+        Timestamp(NonZeroU64::MIN.saturating_add(ms))
+    }
+
+    /// From milliseconds since the epoch, of which [`u64::MAX`] stands for no moment.
+    #[inline]
+    pub fn before_last(ms: u64) -> Option<Timestamp> {
+        NonZeroU64::new(ms.wrapping_add(1)).map(Timestamp)
     }
 
     /// Milliseconds since the epoch.
+    #[inline]
     pub const fn as_ms(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// This moment moved into the future; saturates.
@@ -37,18 +49,24 @@ impl Timestamp {
 
     /// This moment moved into the past; stops at the epoch.
     pub fn minus(self, duration: Duration) -> Timestamp {
-        Timestamp(self.0.saturating_sub(whole_ms(duration)))
+        Timestamp::from_ms(self.as_ms().saturating_sub(whole_ms(duration)))
     }
 
     /// The time since `earlier`; zero if that is not earlier.
     pub fn since(self, earlier: Timestamp) -> Duration {
-        Duration::from_millis(self.0.saturating_sub(earlier.0))
+        Duration::from_millis(self.as_ms().saturating_sub(earlier.as_ms()))
+    }
+}
+
+impl Default for Timestamp {
+    fn default() -> Timestamp {
+        Timestamp::ZERO
     }
 }
 
 impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}ms", self.0)
+        write!(f, "{}ms", self.as_ms())
     }
 }
 
@@ -89,17 +107,19 @@ impl Clock {
 
     /// A clock that stands at `start` until it is moved.
     pub fn manual(start: Timestamp) -> Clock {
-        let now_ms = AtomicU64::new(start.0);
+        let now_ms = AtomicU64::new(start.as_ms());
         Clock(Source::Manual(Arc::new(Hands { now_ms, ..Hands::default() })))
     }
 
     /// The present moment.
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Source::System => Timestamp(system_ms()),
-            Source::Shifted { ahead_ms } => Timestamp(system_ms().saturating_add(*ahead_ms)),
+            Source::System => Timestamp::from_ms(system_ms()),
+            Source::Shifted { ahead_ms } => {
+                Timestamp::from_ms(system_ms().saturating_add(*ahead_ms))
+            }
             // Relaxed: the value publishes no other memory.
-            Source::Manual(hands) => Timestamp(hands.now_ms.load(Ordering::Relaxed)),
+            Source::Manual(hands) => Timestamp::from_ms(hands.now_ms.load(Ordering::Relaxed)),
         }
     }
 
@@ -123,7 +143,7 @@ impl Clock {
             assert!(matches!(self.0, Source::Manual(_)), "only a manual clock can be set");
             return;
         };
-        hands.now_ms.store(moment.0, Ordering::Relaxed);
+        hands.now_ms.store(moment.as_ms(), Ordering::Relaxed);
     }
 
     /// Lets time pass on a manual clock.
@@ -165,6 +185,20 @@ mod tests {
         assert_eq!((clock.passed_ms(), clock.now().as_ms()), (7, 9_007));
         let passed = Clock::system().passed_ms();
         assert!(passed > 0 && Clock::system().passed_ms() >= passed);
+    }
+
+    #[test]
+    fn no_moment_is_as_large_as_a_moment_and_the_last_ones_saturate() {
+        assert_eq!(size_of::<Option<Timestamp>>(), size_of::<Timestamp>());
+        assert_eq!(Timestamp::default(), Timestamp::from_ms(0));
+        for ms in [0, 1, 1_800_000_000_000, u64::MAX - 1] {
+            assert_eq!(Timestamp::from_ms(ms).as_ms(), ms);
+            assert_eq!(Timestamp::before_last(ms), Some(Timestamp::from_ms(ms)));
+        }
+        let last = Timestamp::from_ms(u64::MAX);
+        assert_eq!((last.as_ms(), Timestamp::before_last(u64::MAX)), (u64::MAX - 1, None));
+        assert_eq!((last.plus(Duration::from_secs(1)), last.since(last)), (last, Duration::ZERO));
+        assert!(last > Timestamp::from_ms(u64::MAX - 2));
     }
 
     #[test]

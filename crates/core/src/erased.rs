@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Details, Filter, Found, HeldLock, Key, Page, Result,
-    SharedCounts, Stat, Store, Swept, Ttl, Verified,
+    Budget, Capabilities, Cursor, Details, Filter, Found, HeldLock, Key, Owner, OwnerChange, Page,
+    Result, SharedCounts, Stat, Store, Swept, Ttl, Verified,
 };
 
 /// A store of any type.
@@ -18,6 +18,7 @@ pub(crate) trait AnyStore: Send + Sync {
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()>;
     fn destroy(&self, key: &Key) -> Result<()>;
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool>;
     fn stored_key(&self, key: &Key) -> Key;
     fn sweep(&self, budget: Budget) -> Result<Swept>;
     fn stat(&self) -> Result<Stat>;
@@ -33,6 +34,8 @@ pub(crate) trait AnyStore: Send + Sync {
 /// A lease of any store. Dropping it releases.
 pub(crate) trait AnyHeld: Send {
     fn commit(self: Box<Self>, payload: &[u8], ttl: Ttl) -> Result<()>;
+    fn owner(&self) -> Option<Owner>;
+    fn set_owner(&mut self, owner: Option<Owner>);
     fn touch(&mut self, ttl: Ttl) -> Result<()>;
     fn release(self: Box<Self>) -> Result<()>;
     fn regenerate(&mut self, new: &Key, grace: Duration) -> Result<()>;
@@ -45,6 +48,10 @@ struct Hold<S: Store> {
     store: Arc<S>,
     /// `None` once committed or released.
     held: Option<S::Held>,
+    /// That of the record which was read, or the one that the commit sets. Here, and not in the
+    /// lease, which is moved about.
+    owner: Option<Owner>,
+    sets_owner: bool,
 }
 
 impl<S: Store> AnyStore for Erased<S> {
@@ -54,7 +61,8 @@ impl<S: Store> AnyStore for Erased<S> {
 
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Box<dyn AnyHeld>, u64, Found)> {
         let (held, fence, found) = self.0.begin(key, wait_max)?;
-        let hold = Hold { store: Arc::clone(&self.0), held: Some(held) };
+        let owner = found.record.as_ref().and_then(|record| record.head.owner);
+        let hold = Hold { store: Arc::clone(&self.0), held: Some(held), owner, sets_owner: false };
         Ok((Box::new(hold), fence, found))
     }
 
@@ -76,6 +84,10 @@ impl<S: Store> AnyStore for Erased<S> {
 
     fn destroy(&self, key: &Key) -> Result<()> {
         self.0.destroy(key)
+    }
+
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        self.0.destroy_owned(key, owner)
     }
 
     fn stored_key(&self, key: &Key) -> Key {
@@ -121,10 +133,21 @@ impl<S: Store> AnyStore for Erased<S> {
 
 impl<S: Store> AnyHeld for Hold<S> {
     fn commit(mut self: Box<Self>, payload: &[u8], ttl: Ttl) -> Result<()> {
+        let owner = if self.sets_owner { OwnerChange::Set(self.owner) } else { OwnerChange::Keep };
         match self.held.take() {
-            Some(held) => self.store.commit(held, payload, ttl),
+            Some(held) => self.store.commit(held, payload, ttl, owner),
             None => Ok(()),
         }
+    }
+
+    fn owner(&self) -> Option<Owner> {
+        self.owner
+    }
+
+    /// A commit that changes no owner is cheaper.
+    fn set_owner(&mut self, owner: Option<Owner>) {
+        self.sets_owner |= owner != self.owner;
+        self.owner = owner;
     }
 
     fn touch(&mut self, ttl: Ttl) -> Result<()> {

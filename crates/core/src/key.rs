@@ -4,7 +4,6 @@
 //! secret: it logs a visitor in. Invariants: the id of a [`Key`] is well-formed, and no formatter
 //! prints it. Errors and log lines show [`Key::tag`] instead.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,13 +11,18 @@ use std::sync::{Arc, OnceLock};
 
 use crate::{Error, ErrorKind, Limits, Result};
 
+const SESSION: &str = "session";
+
 /// A named class of data. Stores map it to a prefix, a column or a directory.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Bin(Cow<'static, str>);
+///
+/// `None` is `session`. A key is moved about in each request, so it is kept small: the result of a
+/// look-up is then copied in registers, not by a call.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Bin(Option<Arc<str>>);
 
 impl Bin {
     /// The bin of sessions.
-    pub const SESSION: Bin = Bin(Cow::Borrowed("session"));
+    pub const SESSION: Bin = Bin(None);
 
     /// A bin by name: 1 to 32 bytes of `a-z`, `0-9` and `_`, starting with a letter.
     ///
@@ -35,18 +39,36 @@ impl Bin {
                 "a bin name has 1 to 32 characters of a-z, 0-9 and _, and starts with a letter",
             ));
         }
-        Ok(Bin(Cow::Owned(name.to_owned())))
+        Ok(Bin((name != SESSION).then(|| name.into())))
     }
 
     /// The name.
     pub fn name(&self) -> &str {
-        &self.0
+        self.0.as_deref().unwrap_or(SESSION)
     }
 }
 
-impl Default for Bin {
-    fn default() -> Bin {
-        Bin::SESSION
+impl PartialOrd for Bin {
+    fn partial_cmp(&self, other: &Bin) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Bin {
+    fn cmp(&self, other: &Bin) -> Ordering {
+        self.name().cmp(other.name())
+    }
+}
+
+impl Hash for Bin {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.name().hash(hasher);
+    }
+}
+
+impl fmt::Debug for Bin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Bin").field(&self.name()).finish()
     }
 }
 
@@ -242,6 +264,17 @@ mod tests {
         for id in [b"".as_slice(), b"a/b", b"\xff\xfe"] {
             assert_eq!(*key.sibling(id).unwrap_err().kind(), ErrorKind::Corrupt);
         }
+    }
+
+    #[test]
+    fn the_bin_of_sessions_is_one_by_its_name_and_sorted_by_it() {
+        let [session, cache, token] = ["session", "cache", "token"].map(|it| Bin::new(it).unwrap());
+        assert_eq!((&session, &Bin::default()), (&Bin::SESSION, &Bin::SESSION));
+        assert_eq!(
+            (session.name(), format!("{session:?}")),
+            ("session", r#"Bin("session")"#.into())
+        );
+        assert!(cache < session && session < token);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod inspection;
 mod key;
 mod limits;
 mod listing;
+mod owner;
 mod record;
 mod sessions;
 mod shared_counters;
@@ -25,7 +26,7 @@ pub mod store;
 mod stored;
 mod ttl;
 
-pub use aliases::{destroy_aliases, follow_aliases, read_aliases};
+pub use aliases::{destroy_aliases, follow_aliases, follow_regenerated, read_aliases};
 pub use capability::{
     Capabilities, Durability, Expiry, Locking, Ownership, SessionsBound, Waiting,
 };
@@ -36,7 +37,8 @@ pub use inspection::{Detail, Details, HeldLock, Verified};
 pub use key::{Bin, Key};
 pub use limits::Limits;
 pub use listing::{Budget, Cursor, Filter, Listed, Page, Stat, Swept};
-pub use record::{Absence, Found, Head, Record};
+pub use owner::Owner;
+pub use record::{Absence, Found, Head, OwnerChange, Record};
 pub use sessions::{Begun, Lease, Sessions};
 pub use shared_counters::{SharedCounters, SharedCounts};
 pub use store::Store;

@@ -20,6 +20,8 @@ impl Limits {
     pub const ID_BYTES_MAX: usize = 256;
     /// Longest bin name in bytes.
     pub const BIN_BYTES_MAX: usize = 32;
+    /// Longest name of an owner in bytes.
+    pub const OWNER_BYTES_MAX: usize = 255;
     /// Largest payload in bytes without the URL option `payload_bytes_max`.
     pub const PAYLOAD_BYTES_MAX_DEFAULT: u64 = 64 << 20;
     /// Longest time to live: ten years. A longer one is a mistake of unit.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Bin, Error, ErrorKind, Head, Key, Result, Timestamp};
+use crate::{Bin, Error, ErrorKind, Head, Key, Owner, Result, Timestamp};
 
 /// The bounds of one call of `sweep`. It stops at the first that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +116,9 @@ pub struct Filter {
     pub bin: Option<Bin>,
     /// Only payloads of at least this many bytes.
     pub payload_bytes_min: u64,
+    /// Only the sessions of this owner. One that has it, and keeps its id, while the listing lasts
+    /// is in it.
+    pub owner: Option<Owner>,
     /// Most records to look at in one call, 1 to [`crate::Limits::PAGE_ENTRIES_MAX`]; the page may
     /// be shorter.
     pub entries_max: usize,
@@ -123,15 +126,16 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Filter {
-        Filter { bin: None, payload_bytes_min: 0, entries_max: 1_000 }
+        Filter { bin: None, payload_bytes_min: 0, owner: None, entries_max: 1_000 }
     }
 }
 
 impl Filter {
-    /// Whether a listing returns a record of this key and size.
-    pub fn matches(&self, key: &Key, payload_bytes: u64) -> bool {
+    /// Whether a listing returns a record of this key, size and owner.
+    pub fn matches(&self, key: &Key, payload_bytes: u64, owner: Option<Owner>) -> bool {
         payload_bytes >= self.payload_bytes_min
             && self.bin.as_ref().is_none_or(|bin| bin == key.bin())
+            && (self.owner.is_none() || self.owner == owner)
     }
 }
 
@@ -165,7 +169,8 @@ mod tests {
         let mut stat = Stat::default();
         for (written, expires) in [(30, 101), (20, 101), (10, 100)] {
             let (written, expires) = (ms(written), ms(expires));
-            let head = Head { version: 1, created: written, written, expires, ends: None };
+            let head =
+                Head { version: 1, created: written, written, expires, ends: None, owner: None };
             stat.count(&head, 7, ms(100));
         }
         let expected = Stat {
@@ -187,11 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_looks_at_bin_and_size() {
+    fn a_filter_looks_at_bin_size_and_owner() {
         let key = Key::session("a").unwrap();
         let large = Filter { payload_bytes_min: 8, ..Filter::default() };
-        assert!(large.matches(&key, 8) && !large.matches(&key, 7));
+        assert!(large.matches(&key, 8, None) && !large.matches(&key, 7, None));
         let others = Filter { bin: Bin::new("cache").ok(), ..Filter::default() };
-        assert!(!others.matches(&key, 8));
+        assert!(!others.matches(&key, 8, None));
+        let [owner, another] = [b"17", b"18"].map(|name| Owner::new(name).ok());
+        let owned = Filter { owner, ..Filter::default() };
+        assert!(owned.matches(&key, 0, owner) && Filter::default().matches(&key, 0, owner));
+        assert!(!owned.matches(&key, 0, another) && !owned.matches(&key, 0, None));
     }
 }

@@ -5,17 +5,22 @@
 //! lease is released. It adds no lock and no cache.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::counters::Counters;
 use crate::erased::{AnyHeld, AnyStore, Erased};
+use crate::store::no_owners;
 use crate::{
     Absence, Budget, Capabilities, Counter, Cursor, Details, Error, ErrorKind, Filter, Found,
-    HeldLock, Key, Limits, Operation, Page, Record, Result, SharedCounters, SharedCounts, Stat,
-    Store, Swept, Ttl, Verified,
+    HeldLock, Key, Limits, Listed, Operation, Owner, OwnerChange, Page, Record, Result,
+    SharedCounters, SharedCounts, Stat, Store, Swept, Ttl, Verified,
 };
+
+/// A revocation whose passes find sessions again and again gives up after so many.
+const REVOKE_PASSES_MAX: u32 = 16;
 
 /// An opened store. Clones share it; threads and forked children may use it.
 #[derive(Clone)]
@@ -234,6 +239,14 @@ impl Sessions {
         self.done(Operation::Destroy, Some(key), destroyed)
     }
 
+    /// Destroys the session of exactly this key if it belongs to the owner at that moment. Returns
+    /// whether it did. See [`Store::destroy_owned`].
+    pub fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let stored = self.stored(key);
+        let destroyed = stored.and_then(|stored| self.0.store.destroy_owned(&stored, owner));
+        self.done(Operation::Destroy, Some(key), destroyed)
+    }
+
     /// Removes what has expired, within the budget. See [`Store::sweep`].
     pub fn sweep(&self, budget: Budget) -> Result<Swept> {
         self.done(Operation::Sweep, None, self.0.store.sweep(budget))
@@ -247,13 +260,96 @@ impl Sessions {
     /// One page of the live records; `InvalidArgument` for a page size outside its limits. See
     /// [`Store::list`].
     pub fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let page = if (1..=Limits::PAGE_ENTRIES_MAX).contains(&filter.entries_max) {
+        let page = if filter.owner.is_some() && !self.capabilities().owners {
+            Err(no_owners())
+        } else if (1..=Limits::PAGE_ENTRIES_MAX).contains(&filter.entries_max) {
             self.0.store.list(cursor, filter)
         } else {
             let why = format!("a page has 1 to {} entries", Limits::PAGE_ENTRIES_MAX);
             Err(Error::new(ErrorKind::InvalidArgument, why))
         };
         self.done(Operation::List, None, page)
+    }
+
+    /// The live sessions of an owner, each once, in the order of their keys. `key.as_listed()` of
+    /// each reads or ends it. Keeps them all in memory, unlike [`Sessions::each_of`].
+    ///
+    /// A session is in it if it has the owner as long as the call lasts.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when owners are not declared.
+    pub fn sessions_of(&self, owner: Owner) -> Result<Vec<Listed>> {
+        let mut listed = BTreeMap::new();
+        self.each_of(owner, |entry| {
+            listed.insert(entry.key.clone(), entry);
+            Ok(())
+        })?;
+        Ok(listed.into_values().collect())
+    }
+
+    /// The live sessions of an owner by pages, perhaps one more than once. See
+    /// [`Sessions::sessions_of`]. An error of `each` ends it.
+    pub fn each_of(&self, owner: Owner, mut each: impl FnMut(Listed) -> Result<()>) -> Result<()> {
+        let filter = Filter { owner: Some(owner), ..Filter::default() };
+        let mut cursor = None;
+        loop {
+            let page = self.list(cursor.as_ref(), &filter)?;
+            page.entries.into_iter().try_for_each(&mut each)?;
+            match page.next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Ends all sessions of an owner, but for one: a log-out everywhere. Returns how many it has
+    /// ended. `but` is a key as the application knows it, also a late one that leads to its session
+    /// after a regeneration; without one no session is left.
+    ///
+    /// The store is looked through until a pass finds no other session of the owner. So no session
+    /// is missed that had the owner before the call began, also if it gets another id meanwhile,
+    /// and each is looked at again when it is ended: one that belongs to somebody else by then
+    /// stays. A session that gets the owner during the call may be ended or not: change the
+    /// password first.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when owners are not declared; `Io` when sessions of the owner appear as fast
+    /// as they are ended; those of [`Store::destroy`]. Some sessions have then been ended, and the
+    /// call can be repeated.
+    pub fn revoke(&self, owner: Owner, but: Option<&Key>) -> Result<u64> {
+        let mut ended = 0;
+        for _ in 0..REVOKE_PASSES_MAX {
+            let kept = but.map(|key| self.kept_keys(key)).transpose()?;
+            let mut found = false;
+            self.each_of(owner, |entry| {
+                if kept.as_ref().is_some_and(|kept| kept.contains(&Some(entry.key.clone()))) {
+                    return Ok(());
+                }
+                found = true;
+                ended += u64::from(self.destroy_owned(&entry.key.as_listed(), owner)?);
+                Ok(())
+            })?;
+            if !found {
+                return Ok(ended);
+            }
+        }
+        let why = "sessions of the owner appear as fast as they are ended";
+        let error = Error::new(ErrorKind::Io, why)
+            .advice("repeat it, after the password was changed or the user was locked out");
+        self.done(Operation::Revoke, None, Err(error))
+    }
+
+    /// The key as a listing may show it, now: an id within its grace leads to another one.
+    fn kept_keys(&self, key: &Key) -> Result<[Option<Key>; 3]> {
+        Ok([Some(key.clone()), Some(self.listed_key(key)), self.find(key)?.moved_to])
+    }
+
+    /// `Unsupported` where sessions cannot have owners: before a handler promises one.
+    pub fn check_owners(&self) -> Result<()> {
+        let declared = if self.capabilities().owners { Ok(()) } else { Err(no_owners()) };
+        self.done(Operation::SetOwner, None, declared)
     }
 
     /// See [`Store::details`].
@@ -395,6 +491,35 @@ impl Lease {
         committed.map_err(|error| sessions.unsaved(error, Operation::Commit, &key, payload))
     }
 
+    /// Makes the commit of this lease set the owner of the session, or take it away. The owner then
+    /// stays with the session until another commit sets one. Nothing is written before the commit.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when owners are not declared; the lease stays good.
+    pub fn set_owner(&mut self, owner: Option<Owner>) -> Result<()> {
+        self.sessions.check_owners()?;
+        self.held.set_owner(owner);
+        Ok(())
+    }
+
+    /// The owner that the session has after the commit.
+    pub fn owner(&self) -> Option<Owner> {
+        self.held.owner()
+    }
+
+    /// [`Lease::set_owner`], for a store that is made of another one.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lease::set_owner`].
+    pub fn change_owner(&mut self, change: OwnerChange) -> Result<()> {
+        match change {
+            OwnerChange::Keep => Ok(()),
+            OwnerChange::Set(owner) => self.set_owner(owner),
+        }
+    }
+
     /// Moves the expiry and keeps the lease. See [`Store::touch_held`].
     pub fn touch(&mut self, ttl: Ttl) -> Result<()> {
         let touched = self.held.touch(ttl);
@@ -456,3 +581,7 @@ impl fmt::Debug for Lease {
         write!(f, "Lease({:?} on {})", self.key, self.sessions.0.label)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -92,9 +92,15 @@
 //!         Ok(())
 //!     }
 //!
-//!     fn commit(&self, held: (Key, u64), payload: &[u8], ttl: Ttl) -> Result<()> {
+//!     fn commit(
+//!         &self,
+//!         held: (Key, u64),
+//!         payload: &[u8],
+//!         ttl: Ttl,
+//!         owner: OwnerChange,
+//!     ) -> Result<()> {
 //!         self.change(&held, |slot| {
-//!             let next = Head::next(slot.0.head(), ttl, self.0.now());
+//!             let next = Head::next(slot.0.head(), ttl, self.0.now()).with_owner(owner);
 //!             *slot = Slot(Stored::Live(next), payload.to_vec(), None);
 //!         })
 //!     }
@@ -151,8 +157,8 @@
 use std::time::Duration;
 
 use crate::{
-    Budget, Capabilities, Cursor, Details, Error, ErrorKind, Filter, Found, HeldLock, Key, Page,
-    Result, SharedCounts, Stat, Swept, Ttl, Verified,
+    Budget, Capabilities, Cursor, Details, Error, ErrorKind, Filter, Found, HeldLock, Key, Owner,
+    OwnerChange, Page, Result, SharedCounts, Stat, Swept, Ttl, Verified,
 };
 
 /// A place where sessions are kept. The module documentation has a complete example.
@@ -204,8 +210,15 @@ pub trait Store: Send + Sync + 'static {
     /// lock is held (the holder may be creating it). A destroyed or expired id is free.
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
 
-    /// Replaces the payload atomically, sets the expiry and releases. A missing record is created.
-    /// A record that expired under its lease keeps `created` and its absolute end.
+    /// Replaces the payload atomically, sets the expiry and the owner, and releases. A missing
+    /// record is created. A record that expired under its lease keeps `created` and its absolute
+    /// end.
+    ///
+    /// `owner` says what becomes of the owner of the session: it stays, or is set or taken away. A
+    /// new record has none unless one is set. Without [`Capabilities::owners`] it always stays:
+    /// [`Lease::set_owner`](crate::Lease::set_owner) refuses any other change. A store that keeps
+    /// an index of owners writes it before the record, and looks at each record that the index
+    /// names: so a listing of an owner misses no session and shows none of another owner.
     ///
     /// # Errors
     ///
@@ -213,7 +226,7 @@ pub trait Store: Send + Sync + 'static {
     /// destroyed since `begin`; `Gone` when the lock and the record were lost (server restart).
     /// After an error the lock is released, and after any but `Unreachable` the stored state is
     /// unchanged: a change that may have been made is never told as refused.
-    fn commit(&self, held: Self::Held, payload: &[u8], ttl: Ttl) -> Result<()>;
+    fn commit(&self, held: Self::Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()>;
 
     /// Moves the expiry without a lease and without writing the payload.
     ///
@@ -235,6 +248,18 @@ pub trait Store: Send + Sync + 'static {
     /// Removes the record without waiting for its lock, and voids its lease. Destroying nothing is
     /// success. An id within its grace leads to the new one, which is destroyed too.
     fn destroy(&self, key: &Key) -> Result<()>;
+
+    /// Destroys the live record of exactly this key if it belongs to the owner, and returns whether
+    /// it did: the look at the owner and the destruction are one step. Does not wait for the lock,
+    /// voids the lease, and follows no regenerated id.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when owners are not declared.
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let _ = (key, owner);
+        Err(no_owners())
+    }
 
     /// Gives the leased record a new id; the lease follows it. For `grace` the old id leads to the
     /// new one; after that, and at once when `grace` is zero, it reads as missing with
@@ -270,9 +295,14 @@ pub trait Store: Send + Sync + 'static {
 
     /// One page of the live records. Bounded, does not block others.
     ///
+    /// With [`Filter::owner`], a session that has the owner from the first page to the last is in
+    /// one of them, also if it is regenerated meanwhile: a store whose pages a session can evade by
+    /// a new id follows the regenerated ids that it meets. It may be in more than one.
+    ///
     /// # Errors
     ///
-    /// `Unsupported` when listing is not declared; `InvalidArgument` for a cursor of another store.
+    /// `Unsupported` when listing is not declared, and for the sessions of an owner when owners are
+    /// not; `InvalidArgument` for a cursor of another store.
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         let _ = (cursor, filter);
         Err(no_listing())
@@ -334,4 +364,9 @@ pub trait Store: Send + Sync + 'static {
 
 fn no_listing() -> Error {
     Error::new(ErrorKind::Unsupported, "this store cannot list its sessions")
+}
+
+pub(crate) fn no_owners() -> Error {
+    Error::new(ErrorKind::Unsupported, "this store keeps no owners of sessions")
+        .advice("use another store, or keep a list of a user's sessions in your application")
 }

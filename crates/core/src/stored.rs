@@ -81,6 +81,14 @@ impl<K> Stored<K> {
         }
     }
 
+    /// The target of the alias, also after its grace.
+    pub fn regenerated_to(&self) -> Option<&K> {
+        match self {
+            Stored::Alias { target, .. } => Some(target),
+            _ => None,
+        }
+    }
+
     /// Whether the id is taken for `create` and `regenerate`. Destroyed, expired and spent ids are
     /// free.
     pub fn takes_id(&self, now: Timestamp) -> bool {
@@ -183,8 +191,14 @@ mod tests {
 
     const HOUR_MS: u64 = 3_600_000;
     /// Every kind, in each of its ages at the moment 100.
-    const HEAD: Head =
-        Head { version: 3, created: ms(1), written: ms(50), expires: ms(101), ends: None };
+    const HEAD: Head = Head {
+        version: 3,
+        created: ms(1),
+        written: ms(50),
+        expires: ms(101),
+        ends: None,
+        owner: None,
+    };
     const LIVE: Stored<u8> = Stored::Live(HEAD);
     const EXPIRED: Stored<u8> = Stored::Live(Head { expires: ms(100), ..HEAD });
     const TOUCHED: Stored<u8> =

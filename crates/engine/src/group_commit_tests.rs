@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use sessile_core::{Clock, ErrorKind, Result, Store, Ttl};
+use sessile_core::{Clock, ErrorKind, OwnerChange, Result, Store, Ttl};
 
 use crate::power_tests::{START, key, opened_on, rebuilt, recorded, remove_control, ttl, value};
 use crate::tests::disk::Disk;
@@ -60,7 +60,7 @@ impl Drop for Site {
 
 fn commit(engine: &Engine, number: usize, payload: &[u8]) -> Result<()> {
     let (held, ..) = engine.begin(&key(number), Duration::from_secs(60))?;
-    engine.commit(held, payload, ttl())
+    engine.commit(held, payload, ttl(), OwnerChange::Keep)
 }
 
 /// The payloads that a session may have.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sessile_core::{Clock, Key, Store, Timestamp, Ttl};
+use sessile_core::{Clock, Key, OwnerChange, Store, Timestamp, Ttl};
 
 use crate::memory::{PAGE_BYTES, Relaxed, header};
 use crate::storage::KernelFile;
@@ -75,7 +75,7 @@ fn change(engine: &Engine, random: &mut fastrand::Rng, history: &mut History) {
         let bytes = if random.u8(0..50) == 0 { 150_000 } else { random.usize(0..9_000) };
         let payload = vec![random.u8(..); bytes];
         let locked = engine.begin(&key(number), Duration::ZERO).unwrap();
-        engine.commit(locked.0, &payload, ttl()).unwrap();
+        engine.commit(locked.0, &payload, ttl(), OwnerChange::Keep).unwrap();
         past.push(Some(payload));
     }
 }

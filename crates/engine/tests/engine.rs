@@ -223,7 +223,7 @@ fn foreign_directories_and_formats_are_refused() {
     drop(reopen(&newer, &clock, EngineOptions::default()));
     let format = std::fs::read_to_string(newer.join("format")).unwrap();
     for (from, to) in [
-        ("format 3", "format 4"),
+        ("format 3", "format 5"),
         ("order little", "order big"),
         ("incompatible 0", "incompatible 4"),
     ] {

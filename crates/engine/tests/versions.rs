@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sessile_core::{Clock, Error, ErrorKind, Key, Limits, Sessions, Ttl};
+use sessile_core::{Clock, Error, ErrorKind, Key, Limits, Owner, Sessions, Ttl};
 use sessile_engine::{EngineOptions, open};
 
 /// Where the number of the format stands in the control plane: DESIGN.md.
@@ -134,5 +134,39 @@ fn data_of_another_version_are_refused_and_left_alone() {
         assert_eq!(kind, ErrorKind::Incompatible, "{said}");
         assert!(said.contains("another version of Sessile") && said.contains("99"), "{said}");
         assert_eq!(std::fs::read_to_string(path.join("format")).unwrap(), other);
+    }
+}
+
+/// An engine of a version before owners takes the upper bits of a record's times, where its owner
+/// is, for a part of them. It reads format 3 and refuses any other, so a store that it made must
+/// say 4 before the first owner is written; one without owners must stay open to it.
+#[test]
+fn a_store_of_a_version_without_owners_refuses_that_version_once_a_session_has_one() {
+    let (ttl, wait) = (Ttl::sliding(Duration::from_secs(600)).unwrap(), Duration::from_secs(5));
+    for place in ["/dev/shm", "/var/tmp"] {
+        let folder = tempfile::TempDir::new_in(place).unwrap();
+        let (path, _) = made(folder.path());
+        let says = || {
+            let text = std::fs::read_to_string(path.join("format")).unwrap();
+            text.lines().find_map(|line| line.strip_prefix("format ")).unwrap().to_owned()
+        };
+        let sessions = opened(&path).unwrap();
+        let (key, other) = (Key::session("a").unwrap(), Key::session("b").unwrap());
+        sessions.begin(&key, wait).unwrap().lease.commit(b"cart", ttl).unwrap();
+        let mut begun = sessions.begin(&key, wait).unwrap();
+        begun.lease.set_owner(None).unwrap();
+        begun.lease.commit(b"cart", ttl).unwrap();
+        assert_eq!(says(), "3", "nobody has an owner");
+        let text = std::fs::read_to_string(path.join("format")).unwrap();
+        let mut begun = sessions.begin(&other, wait).unwrap();
+        begun.lease.set_owner(Owner::new(b"17").ok()).unwrap();
+        begun.lease.commit(b"cart", ttl).unwrap();
+        assert_eq!(says(), "4");
+        drop(sessions);
+        let now = std::fs::read_to_string(path.join("format")).unwrap();
+        assert_eq!(now.replace("format 4", "format 3"), text, "nothing else has changed");
+        let sessions = opened(&path).unwrap();
+        assert_eq!(sessions.sessions_of(Owner::new(b"17").unwrap()).unwrap().len(), 1);
+        assert!(sessions.peek(&key).unwrap().is_some());
     }
 }

@@ -8,7 +8,7 @@ pub use self::save::{Save, Saved};
 
 use std::time::Duration;
 
-use sessile_core::{Clock, Error, ErrorKind, Key, Result, Sessions};
+use sessile_core::{Clock, Error, ErrorKind, Key, Owner, OwnerChange, Result, Sessions};
 
 use self::save::touch_unlocked;
 use crate::late;
@@ -27,9 +27,12 @@ pub struct Request {
     made: Option<Key>,
     /// A lock was not free in time; see [`Rules::best_effort`].
     waited: bool,
+    /// What the next save does with the owner of its session.
+    owner: OwnerChange,
 }
 
 #[derive(Default)]
+#[allow(clippy::large_enum_variant, reason = "a request has one, and it is not moved about")]
 enum State {
     #[default]
     Closed,
@@ -99,7 +102,20 @@ impl Request {
             state: State::Closed,
             made: None,
             waited: false,
+            owner: OwnerChange::Keep,
         }
+    }
+
+    /// Makes the next save set the owner of its session, or take it away, also if the payload is as
+    /// it was. A request that ends before, gives its session up, or opens another one, sets none.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where sessions cannot have owners.
+    pub fn set_owner(&mut self, sessions: &Sessions, owner: Option<Owner>) -> Result<()> {
+        sessions.check_owners()?;
+        self.owner = OwnerChange::Set(owner);
+        Ok(())
     }
 
     /// Changes the rules, for this session and the next ones.
@@ -173,7 +189,8 @@ impl Request {
                 self.take_over(sessions, id)?;
             }
             _ => {
-                // Its lock is given back first: it may be the one that is wanted.
+                // An owner that was not saved is that of another session. A lock is given back
+                // first: it may be the one that is wanted.
                 self.reset();
                 let key = Key::session(id)?;
                 self.open_session(sessions, key, access, Phase::Loading)?;
@@ -294,8 +311,13 @@ impl Request {
         matches!(session.hold, Hold::Locked(_))
     }
 
-    /// Forgets the session and gives its lock back.
+    /// Forgets the session, and an owner that was not saved, and gives its lock back.
     pub fn reset(&mut self) {
+        self.let_go();
+        self.owner = OwnerChange::Keep;
+    }
+
+    fn let_go(&mut self) {
         // If the release fails, the lock ends with its time or its process.
         self.state = State::Closed;
     }

@@ -1,5 +1,5 @@
-//! Sessions copied from one store to another, one at a time: with id, payload, creation, expiry
-//! and absolute end.
+//! Sessions copied from one store to another, one at a time: with id, payload, creation, expiry,
+//! absolute end and owner.
 //!
 //! Invariants: the session that was written later wins, so a copy can be repeated. A session that
 //! ended in the old store while it was copied is removed from the new one again, and one that ended
@@ -25,7 +25,7 @@ pub enum Compared {
     Missing,
     /// The old store has a later version.
     Older,
-    /// Payload and life are equal.
+    /// Payload and life are equal, and the owner where both stores keep owners.
     Same,
     /// The new store has a later version, or a copy whose life has changed since.
     Newer,
@@ -65,8 +65,22 @@ impl Pair {
     pub fn compare(&self, key: &Key) -> Result<Compared> {
         match self.old(key)? {
             None => Ok(Compared::Ended),
-            Some(old) => Ok(compared(&old, &self.to.find(key)?)),
+            Some(old) => Ok(self.compared(&old, &self.to.find(key)?)),
         }
+    }
+
+    /// Whether the owners of sessions can be carried from the old store into the new one.
+    pub fn carries_owners(&self) -> bool {
+        [&self.from, &self.to].iter().all(|store| store.capabilities().owners)
+    }
+
+    /// Whether sessions lose their owners: the new store keeps none.
+    pub fn loses_owners(&self) -> bool {
+        self.from.capabilities().owners && !self.to.capabilities().owners
+    }
+
+    fn compared(&self, old: &Record, found: &Found) -> Compared {
+        compared(old, found, self.carries_owners())
     }
 
     /// What the old store has under this very id: an id that was replaced may have been planted.
@@ -82,17 +96,21 @@ impl Pair {
     /// `LockTimeout` while the session is held in the new store.
     pub fn copy(&self, key: &Key) -> Result<Compared> {
         let Some(old) = self.old(key)? else { return Ok(Compared::Ended) };
-        let found = compared(&old, &self.to.find(key)?);
+        let found = self.compared(&old, &self.to.find(key)?);
         if !found.is_behind() {
             return Ok(found);
         }
-        let Begun { lease, record, absence, moved } = self.to.begin(key, WAIT_MAX)?;
+        let Begun { mut lease, record, absence, moved } = self.to.begin(key, WAIT_MAX)?;
         let moved_to = moved.then(|| lease.key().clone());
-        let found = compared(&old, &Found { record, moved_to, absence });
+        let found = self.compared(&old, &Found { record, moved_to, absence });
         let Some(rest) = Ttl::rest_of(&old.head, self.clock.now()) else {
             return Ok(Compared::Ended);
         };
         if found.is_behind() {
+            // Also none: the session may have had one when it was copied before.
+            if self.carries_owners() {
+                lease.set_owner(old.head.owner)?;
+            }
             lease.commit(&old.payload, rest)?;
             if self.old(key)?.is_none() {
                 self.to.destroy(key)?;
@@ -109,7 +127,7 @@ impl Compared {
     }
 }
 
-fn compared(old: &Record, found: &Found) -> Compared {
+fn compared(old: &Record, found: &Found, with_owners: bool) -> Compared {
     if found.moved_to.is_some() {
         return Compared::Ended;
     }
@@ -118,7 +136,8 @@ fn compared(old: &Record, found: &Found) -> Compared {
         let is_known = found.absence != Absence::Unknown;
         return if is_known { Compared::Ended } else { Compared::Missing };
     };
-    if new.payload == old.payload && has_life_of(&new.head, &old.head) {
+    let is_owned_alike = !with_owners || new.head.owner == old.head.owner;
+    if new.payload == old.payload && has_life_of(&new.head, &old.head) && is_owned_alike {
         Compared::Same
     } else if new.head.written < old.head.written {
         Compared::Older

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use sessile_core::{
     Begun, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, HeldLock, Key, Lease,
-    Limits, Listed, Page, Record, Result, Sessions, SharedCounts, Stat, Store, Swept, Ttl,
-    Verified,
+    Limits, Listed, Owner, OwnerChange, Page, Record, Result, Sessions, SharedCounts, Stat, Store,
+    Swept, Ttl, Verified,
 };
 
 use self::envelope::Envelope;
@@ -95,8 +95,9 @@ impl Store for Encrypted {
         self.inner.create(key, &self.envelope.seal(key.bin(), payload)?, ttl)
     }
 
-    fn commit(&self, lease: Lease, payload: &[u8], ttl: Ttl) -> Result<()> {
+    fn commit(&self, mut lease: Lease, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
         let sealed = self.envelope.seal(lease.key().bin(), payload)?;
+        lease.change_owner(owner)?;
         lease.commit(&sealed, ttl)
     }
 
@@ -114,6 +115,10 @@ impl Store for Encrypted {
 
     fn destroy(&self, key: &Key) -> Result<()> {
         self.inner.destroy(key)
+    }
+
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        self.inner.destroy_owned(key, owner)
     }
 
     /// The store moves the record without reading it, which is why the id is no part of the key.

@@ -75,6 +75,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     id_bytes_max: Limits::ID_BYTES_MAX - 1,
     sessions_bounded_by: SessionsBound::Disk { inodes: true },
     listing: true,
+    owners: true,
     durability: &[Durability::None, Durability::Commit],
     ..Capabilities::MINIMAL
 };
@@ -109,7 +110,8 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let maxlifetime = url.number("maxlifetime", 1_440, 1..=Limits::TTL_MAX.as_secs())?;
     let mode = PhpMode::open(&path, depth, Duration::from_secs(maxlifetime), clock, durable)?;
     let id_bytes_max = CAPABILITIES.id_bytes_max - PREFIX.len();
-    let capabilities = Capabilities { id_bytes_max, foreign_writers: true, ..CAPABILITIES };
+    let capabilities =
+        Capabilities { id_bytes_max, foreign_writers: true, owners: false, ..CAPABILITIES };
     let store = Files::new(mode, capabilities)?;
     Ok(Sessions::new(url.redacted(), store, limits))
 }

@@ -37,8 +37,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use sessile_core::{
-    Capabilities, Clock, Detail, Details, ErrorKind, Expiry, Found, Head, Key, Limits, Ownership,
-    Result, Sessions, SessionsBound, Store, Stored, Timestamp, Ttl, follow_aliases, read_aliases,
+    Capabilities, Clock, Detail, Details, ErrorKind, Expiry, Found, Head, Key, Limits, OwnerChange,
+    Ownership, Result, Sessions, SessionsBound, Store, Stored, Timestamp, Ttl, follow_aliases,
+    read_aliases,
 };
 
 use self::data::HEADER_BYTES;
@@ -271,7 +272,8 @@ impl Store for Memcached {
         change(|| store.contend(attempt))
     }
 
-    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+    /// This store declares no owners: none is ever set.
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl, _: OwnerChange) -> Result<()> {
         change(|| commit::commit(&self.soon(), held, payload, ttl))
     }
 

@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Holder, Key, Listed, Page,
-    Result, Sessions, Stat, Store, Stored, Swept, Timestamp, Ttl, Waiting, destroy_aliases,
+    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, Holder, Key, Listed,
+    Owner, OwnerChange, Page, Result, Sessions, Stat, Store, Stored, Swept, Timestamp, Ttl,
+    Waiting, destroy_aliases, follow_regenerated,
 };
 
 use crate::locks::lock;
@@ -36,6 +38,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     waiting: Waiting::Event,
     value_bytes_max: 1 << 40,
     listing: true,
+    owners: true,
     ..Capabilities::MINIMAL
 };
 
@@ -83,6 +86,17 @@ impl State {
         key.clone()
     }
 
+    /// The session that a regenerated id leads to, also after its grace.
+    fn behind(&self, target: &Key) -> Option<(&Key, &Slot)> {
+        follow_regenerated(target.clone(), |key| {
+            let (key, slot) = self.slots.get_key_value(key)?;
+            Some(match slot.stored.regenerated_to() {
+                Some(next) => ControlFlow::Continue(next.clone()),
+                None => ControlFlow::Break((key, slot)),
+            })
+        })
+    }
+
     /// The slot of a lease that is still good. Only `destroy` takes a lease from its holder.
     fn leased(&mut self, (key, fence): &Held) -> Result<&mut Slot> {
         let good = |slot: &&mut Slot| slot.lease.is_some_and(|(holder, _)| holder == *fence);
@@ -95,12 +109,22 @@ impl Slot {
         self.stored.clone().look_up(self.payload.clone(), now).break_value().unwrap_or_default()
     }
 
-    fn put(&mut self, old: Option<Head>, payload: &[u8], ttl: Ttl, now: Timestamp) {
-        (self.stored, self.payload) = (Stored::Live(Head::next(old, ttl, now)), payload.to_vec());
+    fn put(&mut self, head: Head, payload: &[u8]) {
+        (self.stored, self.payload) = (Stored::Live(head), payload.to_vec());
+    }
+
+    fn destroy(&mut self, now: Timestamp) {
+        (self.stored, self.payload, self.lease) = (Stored::tombstone(0, now), Vec::new(), None);
     }
 
     fn touch(&mut self, ttl: Ttl, now: Timestamp) -> Result<()> {
         self.stored.touched(ttl, now).map(|head| self.stored = Stored::Live(head))
+    }
+
+    fn listed(&self, key: &Key, filter: &Filter, now: Timestamp) -> Option<Listed> {
+        let (head, payload_bytes) = (self.stored.live(now)?, self.payload.len() as u64);
+        let matches = filter.matches(key, payload_bytes, head.owner);
+        matches.then(|| Listed { key: key.clone(), payload_bytes, head })
     }
 
     fn is_taken(&self, now: Timestamp) -> bool {
@@ -177,14 +201,14 @@ impl Store for Memory {
         if slot.is_taken(now) {
             return Err(ErrorKind::Exists.into());
         }
-        slot.put(None, payload, ttl, now);
+        slot.put(Head::next(None, ttl, now), payload);
         Ok(())
     }
 
-    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
         let (now, mut state) = (self.clock.now(), lock(&self.state));
         let slot = state.leased(&held)?;
-        slot.put(slot.stored.head(), payload, ttl, now);
+        slot.put(Head::next(slot.stored.head(), ttl, now).with_owner(owner), payload);
         slot.lease = None;
         self.wake(state);
         Ok(())
@@ -219,11 +243,22 @@ impl Store for Memory {
             if let Some(next) = slot.stored.leads_to(now).filter(|next| !visited.contains(next)) {
                 return Ok(Some(next.clone()));
             }
-            (slot.stored, slot.payload, slot.lease) = (Stored::tombstone(0, now), Vec::new(), None);
+            slot.destroy(now);
             Ok(None)
         })?;
         self.wake(state);
         Ok(())
+    }
+
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let (now, mut state) = (self.clock.now(), lock(&self.state));
+        let owned = |slot: &&mut Slot| slot.stored.live(now).and_then(|head| head.owner);
+        let Some(slot) = state.slots.get_mut(key).filter(|slot| owned(slot) == Some(owner)) else {
+            return Ok(false);
+        };
+        slot.destroy(now);
+        self.wake(state);
+        Ok(true)
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
@@ -281,10 +316,11 @@ impl Store for Memory {
         let from = cursor.map(Key::try_from).transpose()?.map_or(Unbounded, Excluded);
         let (now, state, mut page) = (self.clock.now(), lock(&self.state), Page::default());
         for (count, (key, slot)) in state.slots.range((from, Unbounded)).enumerate() {
-            let bytes = slot.payload.len() as u64;
-            if let Some(head) = slot.stored.live(now).filter(|_| filter.matches(key, bytes)) {
-                page.entries.push(Listed { key: key.clone(), payload_bytes: bytes, head });
-            }
+            let found = match slot.stored.regenerated_to() {
+                Some(target) if filter.owner.is_some() => state.behind(target),
+                _ => Some((key, slot)),
+            };
+            page.entries.extend(found.and_then(|(key, slot)| slot.listed(key, filter, now)));
             if count + 1 == filter.entries_max {
                 page.next = Some(key.into());
                 break;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use sessile_core::{
     Absence, Begun, Budget, Capabilities, Clock, Cursor, Detail, Details, ErrorKind, Filter, Found,
-    HeldLock, Key, Lease, Page, Result, Sessions, Stat, Store, Swept, Ttl,
+    HeldLock, Key, Lease, Owner, OwnerChange, Page, Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
 use crate::locks::process_local::ProcessLocal;
@@ -115,6 +115,8 @@ impl Store for Migrate {
     fn capabilities(&self) -> Capabilities {
         let id_bytes_max = self.both().map(|store| store.limits().id_bytes_max);
         Capabilities {
+            // Those of an old store without owners have none until they have moved.
+            owners: self.to.capabilities().owners,
             value_bytes_max: self.to.limits().payload_bytes_max,
             id_bytes_max: id_bytes_max.into_iter().min().unwrap_or(0),
             ..several::capabilities(&[&self.to, &self.from], &self.both())
@@ -155,7 +157,8 @@ impl Store for Migrate {
         self.to.create(key, payload, ttl)
     }
 
-    fn commit(&self, lease: Lease, payload: &[u8], ttl: Ttl) -> Result<()> {
+    fn commit(&self, mut lease: Lease, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
+        lease.change_owner(owner)?;
         lease.commit(payload, ttl)
     }
 
@@ -194,6 +197,15 @@ impl Store for Migrate {
         self.to.destroy(key).and(old).and(led_to)
     }
 
+    /// In both, also when one of them fails: what a move has read in the old store it does not keep
+    /// in the new one once that is gone.
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let has_owners = self.from.capabilities().owners;
+        let old = if has_owners { self.from.destroy_owned(key, owner) } else { Ok(false) };
+        let new = self.to.destroy_owned(key, owner)?;
+        Ok(old? || new)
+    }
+
     /// What an interrupted move left under the old id would be a session again.
     fn regenerate(&self, lease: &mut Lease, new: &Key, grace: Duration) -> Result<()> {
         self.check_free(new)?;
@@ -214,7 +226,11 @@ impl Store for Migrate {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        several::list(&self.both(), cursor, filter).map(|(_, page)| page)
+        let both = self.both();
+        let [old, new @ ..] = &both;
+        let has_owned = filter.owner.is_none() || old.capabilities().owners;
+        let stores = if has_owned { both.as_slice() } else { new };
+        several::list(stores, cursor, filter).map(|(_, page)| page)
     }
 
     fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {

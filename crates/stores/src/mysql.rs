@@ -40,23 +40,27 @@ mod sweep;
 mod transaction;
 pub mod wire;
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, HeldLock, Key, Page,
-    Result, Sessions, Stat, Store, Stored, Swept, Ttl, read_aliases,
+    Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, HeldLock, Key,
+    Listed, Owner, OwnerChange, Page, Result, Sessions, Stat, Store, Stored, Swept, Ttl,
+    follow_regenerated, read_aliases,
 };
 
 use self::connection::Connection;
+use self::failure::Attempt;
 use self::lock::{Held, LockNames};
 use self::options::Options;
+use self::row::Row;
 use self::statement::Message;
-use self::statements::Statements;
+use self::statements::{LISTED_TARGET, Statements};
 use crate::connections::doubt::change;
 use crate::connections::pool::{Pool, PooledConnection};
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::sql::list::{Chunk, listed, page, stat};
-use crate::sql::row::key;
+use crate::sql::row::{Columns, key};
 use crate::sql::sweep::SweptTo;
 use crate::sql::value::{Value, key_values};
 use crate::sql::{ON_A_SERVER, touch};
@@ -86,21 +90,23 @@ const CAPABILITIES: Capabilities = Capabilities {
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let options = Options::parse(url)?;
     let label = url.redacted();
-    let statements = Statements::new(&format!("`{}`", options.table));
+    let table = format!("`{}`", options.table);
     let mut store = Mysql {
         clock: context.clock.clone(),
         locks: LockNames::new(&options.database, &options.table),
-        statements,
+        statements: Statements::new(&table, true),
+        has_owners: true,
         pool: Pool::new(options),
         swept_to: SweptTo::default(),
         payload_bytes_max: 0,
     };
-    store.payload_bytes_max =
+    (store.has_owners, store.payload_bytes_max) =
         store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
-            schema::create_or_check(connection, &store.pool.settings.table)?;
+            let has_owners = schema::create_or_check(connection, &store.pool.settings)?;
             schema::warn(connection, &label)?;
-            Ok(connection.facts.payload_bytes_max)
+            Ok((has_owners, connection.facts.payload_bytes_max))
         })?;
+    store.statements = Statements::new(&table, store.has_owners);
     Ok(Sessions::new(label, store, registry::limits(url)?))
 }
 
@@ -117,6 +123,8 @@ struct Mysql {
     clock: Clock,
     locks: LockNames,
     statements: Statements,
+    /// The table has the column of owners and its index.
+    has_owners: bool,
     pool: Pool<Connection>,
     swept_to: SweptTo<sweep::Position>,
     /// What the server took when the store was opened. Each connection looks again.
@@ -131,12 +139,21 @@ impl Mysql {
         Ok(())
     }
 
-    fn next_rows(&self, after: Option<&Cursor>, bin: Option<&Bin>, most: usize) -> Result<Chunk> {
+    fn next_rows(
+        &self,
+        after: Option<&Cursor>,
+        (bin, owner): (Option<&Bin>, Option<Owner>),
+        most: usize,
+    ) -> Result<Chunk> {
         let after = after.map(Key::try_from).transpose()?;
         let (mut conditions, mut values) = (vec!["1"], Vec::new());
         if let Some(bin) = bin {
             conditions.push("bin = ?");
             values.push(Value::Word(bin.name()));
+        }
+        if let Some(owner) = owner {
+            conditions.push("owner = ?");
+            values.push(owner.into());
         }
         if let Some(key) = &after {
             // Once more in a form in which every server finds the place in the index.
@@ -146,19 +163,48 @@ impl Mysql {
         }
         values.push((most as u64).into());
         let statement = format!(
-            "SELECT bin, id, kind, version, created, written, expires, bytes FROM {} FORCE INDEX \
-             (PRIMARY) WHERE {} ORDER BY bin, id LIMIT ?",
-            self.statements.table,
+            "{} FORCE INDEX ({}) WHERE {} ORDER BY bin, id LIMIT ?",
+            self.statements.list,
+            // The rows of one owner lie in the order of the primary key.
+            if owner.is_some() { "owner" } else { "PRIMARY" },
             conditions.join(" AND ")
         );
         let message = Message::of(&statement, &values);
-        let rows = self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
-            Ok(connection.run(&message)?.rows())
-        })?;
-        let last = rows.iter().rev().find_map(|row| key(row, 0).ok());
-        let last = last.as_ref().map(Cursor::from);
-        Ok(Chunk { records: rows.iter().map(listed).collect(), last })
+        self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
+            let rows = connection.run(&message)?.rows();
+            let last = rows.iter().rev().find_map(|row| key(row, 0).ok());
+            let last = last.as_ref().map(Cursor::from);
+            let records = rows.iter().map(|row| match target(row) {
+                Some(target) if owner.is_some() => Ok(self.behind(connection, target)?),
+                _ => Ok(listed(row)),
+            });
+            Ok(Chunk { records: records.collect::<Attempt<_>>()?, last })
+        })
     }
+
+    /// The session that a regenerated id leads to, also after its grace.
+    fn behind(&self, connection: &mut Connection, start: Key) -> Attempt<Result<Option<Listed>>> {
+        let find = format!("{} WHERE bin = ? AND id = ?", self.statements.list);
+        let mut failed = None;
+        let found = follow_regenerated(start, |key| {
+            let row = match connection.row(&find, &key_values(key)) {
+                Ok(row) => row?,
+                Err(failure) => {
+                    failed = Some(failure);
+                    return None;
+                }
+            };
+            let end = || ControlFlow::Break(listed(&row));
+            Some(target(&row).map_or_else(end, ControlFlow::Continue))
+        });
+        failed.map_or(Ok(found.unwrap_or(Ok(None))), Err)
+    }
+}
+
+/// Where a listed row leads, if it is a regenerated id.
+fn target(row: &Row) -> Option<Key> {
+    let target = row.text(LISTED_TARGET).ok()??;
+    key(row, 0).ok()?.sibling(target.as_bytes()).ok()
 }
 
 impl Store for Mysql {
@@ -167,6 +213,7 @@ impl Store for Mysql {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             value_bytes_max: CAPABILITIES.value_bytes_max.min(self.payload_bytes_max),
+            owners: self.has_owners,
             ..CAPABILITIES
         }
     }
@@ -179,7 +226,7 @@ impl Store for Mysql {
         self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             read_aliases(asked, &self.clock, |key| {
                 let row = connection.row(&self.statements.select, &key_values(key))?;
-                Ok(row::decode(row, 0, 9, key)?)
+                Ok(row::decode(row, 0, 10, key)?)
             })
         })
     }
@@ -188,9 +235,10 @@ impl Store for Mysql {
         change(|| create::create(self, key, payload, ttl))
     }
 
-    fn commit(&self, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+    fn commit(&self, mut held: Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
         self.resume(&mut held)?;
-        commit::commit(&mut held, &self.statements, payload, ttl, self.clock.now())
+        let saved = (payload, ttl, owner);
+        commit::commit(&mut held, &self.statements, saved, self.clock.now())
             .inspect_err(|failure| self.pool.note(failure))?;
         self.pool.give_back(held.connection);
         Ok(())
@@ -239,6 +287,10 @@ impl Store for Mysql {
         destroy::destroy(self, key)
     }
 
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        destroy::destroy_owned(self, key, owner)
+    }
+
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
         let moved = regenerate::regenerate(self, held, new, grace);
         Ok(moved.inspect_err(|failure| self.pool.note(failure))?)
@@ -249,7 +301,7 @@ impl Store for Mysql {
     }
 
     fn stat(&self) -> Result<Stat> {
-        stat(self.clock.now(), |after, most| self.next_rows(after, None, most))
+        stat(self.clock.now(), |after, most| self.next_rows(after, (None, None), most))
     }
 
     fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
@@ -259,7 +311,8 @@ impl Store for Mysql {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let rows = self.next_rows(cursor, filter.bin.as_ref(), filter.entries_max)?;
+        let rows =
+            self.next_rows(cursor, (filter.bin.as_ref(), filter.owner), filter.entries_max)?;
         Ok(page(filter, self.clock.now(), rows))
     }
 }

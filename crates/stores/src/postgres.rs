@@ -37,8 +37,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, HeldLock, Key, Page,
-    Result, Sessions, Stat, Store, Swept, Ttl, read_aliases,
+    Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, HeldLock, Key, Owner,
+    OwnerChange, Page, Result, Sessions, Stat, Store, Swept, Ttl, read_aliases,
 };
 
 use self::connection::Connection;
@@ -148,12 +148,19 @@ impl Postgres {
         Ok(deadline)
     }
 
-    fn next_rows(&self, after: Option<&Cursor>, most: usize) -> Result<Chunk> {
-        let values = [row_of(after)?.into(), (most as u64).into()];
+    fn next_rows(
+        &self,
+        after: Option<&Cursor>,
+        most: usize,
+        owner: Option<Owner>,
+    ) -> Result<Chunk> {
+        let mut values = vec![row_of(after)?.into(), (most as u64).into()];
+        values.extend(owner.map(Value::from));
+        let sql = if owner.is_some() { Sql::ListOwned } else { Sql::List };
         let found = self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
-            connection.run_one(Sql::List, &values)
+            connection.run_one(sql, &values)
         })?;
-        let last = found.rows.last().map(|row| row.integer(8)).transpose()?.flatten();
+        let last = found.rows.last().map(|row| row.integer(9)).transpose()?.flatten();
         Ok(Chunk { records: found.rows.iter().map(listed).collect(), last: last.map(after_row) })
     }
 }
@@ -162,7 +169,7 @@ impl Store for Postgres {
     type Held = Held;
 
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        Capabilities { owners: self.pool.settings.names.has_owners, ..CAPABILITIES }
     }
 
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
@@ -208,8 +215,8 @@ impl Store for Postgres {
         change(|| self.pool.with(self.pool.deadline(Duration::ZERO), attempt))
     }
 
-    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        commit::commit(self, held, payload, ttl)
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
+        commit::commit(self, held, (payload, ttl, owner))
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
@@ -249,6 +256,10 @@ impl Store for Postgres {
         destroy::destroy(self, key)
     }
 
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        destroy::destroy_owned(self, key, owner)
+    }
+
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
         regenerate::regenerate(self, held, new, grace)
     }
@@ -268,7 +279,7 @@ impl Store for Postgres {
     }
 
     fn stat(&self) -> Result<Stat> {
-        stat(self.clock.now(), |after, most| self.next_rows(after, most))
+        stat(self.clock.now(), |after, most| self.next_rows(after, most, None))
     }
 
     fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
@@ -276,7 +287,7 @@ impl Store for Postgres {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let rows = self.next_rows(cursor, filter.entries_max)?;
+        let rows = self.next_rows(cursor, filter.entries_max, filter.owner)?;
         Ok(page(filter, self.clock.now(), rows))
     }
 }

@@ -39,14 +39,14 @@ use std::time::Duration;
 use redis::{RedisResult, Value};
 use sessile_core::{
     Capabilities, Clock, Cursor, Durability, ErrorKind, Expiry, Filter, Found, Head, HeldLock, Key,
-    Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Timestamp, Ttl, Waiting,
-    destroy_aliases, follow_aliases, read_aliases,
+    Owner, OwnerChange, Ownership, Page, Result, Sessions, SessionsBound, Stat, Store, Stored,
+    Timestamp, Ttl, Waiting, destroy_aliases, follow_aliases, read_aliases,
 };
 
 use self::begin::Held;
 use self::failure::CLUSTER;
 use self::names::Names;
-use self::script::{CREATE, DESTROY};
+use self::script::{CREATE, DESTROY, DESTROY_OWNED};
 use self::servers::Servers;
 use crate::connections::bounded::BoundedStore;
 use crate::connections::doubt::change;
@@ -118,9 +118,10 @@ const CAPABILITIES: Capabilities = Capabilities {
     waiting: Waiting::Event,
     ownership: Ownership::Time,
     expiry: Expiry::Native,
-    value_bytes_max: (512 << 20) - value::HEADER_BYTES as u64,
+    value_bytes_max: (512 << 20) - value::HEAD_BYTES as u64,
     sessions_bounded_by: SessionsBound::ServerMemory { setting: "maxmemory", evicts: false },
     listing: true,
+    owners: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
     ..Capabilities::MINIMAL
 };
@@ -237,8 +238,8 @@ impl Store for Redis {
         change(|| self.soon().change(&CREATE, key, &[], args)).map(drop)
     }
 
-    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        change(|| commit::commit(&self.soon(), held, payload, ttl))
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
+        change(|| commit::commit(&self.soon(), held, (payload, ttl, owner)))
     }
 
     fn touch(&self, asked: &Key, ttl: Ttl) -> Result<()> {
@@ -282,6 +283,18 @@ impl Store for Redis {
             let target = store.change(&DESTROY, key, &[], args)?;
             target.map(|id| key.sibling(&id)).transpose()
         })
+    }
+
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let (now, token) = (self.clock.now(), new_token()?);
+        let tombstone = Stored::tombstone(mark(&token), now);
+        let (value, px) = self.value(&tombstone, &token, b"", now);
+        let owner = owner.to_bytes();
+        let args = (&token, value, px, now.as_ms(), owner.as_slice());
+        match self.soon().change(&DESTROY_OWNED, key, &[], args) {
+            Err(error) if *error.kind() == ErrorKind::Gone => Ok(false),
+            destroyed => destroyed.map(|_| true),
+        }
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {

@@ -24,8 +24,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, HeldLock, Key, Lease, Page,
-    Result, Sessions, Stat, Store, Swept, Ttl,
+    Bin, Budget, Capabilities, Cursor, Detail, Details, Filter, Found, HeldLock, Key, Lease, Owner,
+    OwnerChange, Page, Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
 use self::large_store::LargeStore;
@@ -152,8 +152,8 @@ impl Store for Route {
         write::create(self, key, payload, ttl)
     }
 
-    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        write::commit(self, held, payload, ttl)
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
+        write::commit(self, held, payload, ttl, owner)
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
@@ -170,6 +170,10 @@ impl Store for Route {
 
     fn destroy(&self, key: &Key) -> Result<()> {
         write::destroy(self, key)
+    }
+
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        write::destroy_owned(self, key, owner)
     }
 
     /// The stub moves with its record; no payload is copied.

@@ -56,6 +56,7 @@ pub fn capabilities(homes: &[&Sessions], all: &[&Sessions]) -> Capabilities {
             Expiry::Changes
         },
         listing: homes.iter().all(|store| store.listing),
+        owners: homes.iter().all(|store| store.owners),
         durability: if all.iter().any(|store| store.durability == [Durability::None]) {
             &[Durability::None]
         } else {

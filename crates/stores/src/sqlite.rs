@@ -34,8 +34,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use sessile_core::{
     Budget, Capabilities, Clock, Cursor, Durability, ErrorKind, Filter, Found, Head, HeldLock,
-    Holder, Key, Locking, Page, Result, Sessions, SessionsBound, Stat, Store, Stored, Swept, Ttl,
-    Verified, destroy_aliases, follow_aliases, read_aliases,
+    Holder, Key, Locking, Owner, OwnerChange, Page, Result, Sessions, SessionsBound, Stat, Store,
+    Stored, Swept, Ttl, Verified, destroy_aliases, follow_aliases, read_aliases,
 };
 
 use self::connection::{Pool, immediate};
@@ -81,6 +81,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     value_bytes_max: 1_000_000_000 - 1_000,
     sessions_bounded_by: SessionsBound::Disk { inodes: false },
     listing: true,
+    owners: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
     ..Capabilities::MINIMAL
 };
@@ -212,9 +213,9 @@ impl Store for Sqlite {
         })
     }
 
-    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        let now = self.clock.now();
-        let committed = self.read(|connection| lease::commit(connection, &held, payload, ttl, now));
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
+        let (saved, now) = ((payload, ttl, owner), self.clock.now());
+        let committed = self.read(|connection| lease::commit(connection, &held, saved, now));
         drop(held); // the lock is free before the disk is asked for anything more
         self.every_second.sync_if_due();
         committed
@@ -266,6 +267,19 @@ impl Store for Sqlite {
         })
     }
 
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let now = self.clock.now();
+        self.write(|connection| {
+            let head = row::read_head(connection, key)?.stored.live(now);
+            let is_owned = head.and_then(|head| head.owner) == Some(owner);
+            if is_owned {
+                let tombstone = Stored::tombstone(self.fence_now()?, now);
+                row::put(connection, key, &tombstone, None, now)?;
+            }
+            Ok(is_owned)
+        })
+    }
+
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
         let lock = self.lock_new(new)?;
         let now = self.clock.now();
@@ -300,12 +314,13 @@ impl Store for Sqlite {
 
     fn stat(&self) -> Result<Stat> {
         self.read(|connection| {
-            stat(self.clock.now(), |after, most| next_rows(connection, after, most))
+            stat(self.clock.now(), |after, most| next_rows(connection, after, most, None))
         })
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let rows = self.read(|connection| next_rows(connection, cursor, filter.entries_max))?;
+        let rows = self
+            .read(|connection| next_rows(connection, cursor, filter.entries_max, filter.owner))?;
         Ok(page(filter, self.clock.now(), rows))
     }
 

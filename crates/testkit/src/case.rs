@@ -121,6 +121,10 @@ pub const LISTING: Requirement = unless("no listing", |store| store.listing);
 
 pub const NO_LISTING: Requirement = unless("lists", |store| !store.listing);
 
+pub const OWNERS: Requirement = unless("no owners", |store| store.owners);
+
+pub const NO_OWNERS: Requirement = unless("has owners", |store| !store.owners);
+
 pub const SWEEPING: Requirement =
     unless("expires by itself", |store| store.expiry != Expiry::Native);
 

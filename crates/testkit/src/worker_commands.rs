@@ -11,7 +11,7 @@ use crate::testbed::{BegunText, TestStore, minute, ms, open, payload, text_of};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, alarm};
-use sessile_core::{Bin, Budget, ErrorKind, Key, Lease};
+use sessile_core::{Bin, Budget, ErrorKind, Key, Lease, Owner};
 
 const WAIT: Duration = Duration::from_secs(30);
 const CHILD_SECONDS_MAX: u32 = 20;
@@ -73,6 +73,7 @@ impl Commands {
                 return Ok(count_cycles(&self.store, &key, ms(during_ms.parse()?))?.to_string());
             }
             ["rewrite", size_max, key] => self.rewrite(size_max.parse()?, &parse_key(key)?)?,
+            ["own", first, second, key] => self.own([first, second], &parse_key(key)?)?,
             ["start-program", seconds] => start_program(seconds)?,
             ["fork", key] => self.fork(&parse_key(key)?)?,
             ["fork-in-sweeps", children, key] => {
@@ -120,6 +121,18 @@ impl Commands {
             let size = fastrand::usize(sealed::BYTES_MIN..size_max) + round % 7;
             begun.lease.commit(&sealed::seal(token, size), minute())?;
             reply(&format!("= {token}"));
+        }
+        Ok(())
+    }
+
+    /// Gives a session to one owner, then to the other, then to nobody, again and again.
+    fn own(&mut self, owners: [&str; 2], key: &Key) -> Result<(), Box<dyn std::error::Error>> {
+        let [first, second] = owners.map(Owner::from_hex);
+        reply("= ready");
+        for owner in [first, second, None, second, first].into_iter().cycle() {
+            let mut lease = self.store.begin(key, WAIT)?.lease;
+            lease.set_owner(owner)?;
+            lease.commit(&payload("owned"), minute())?;
         }
         Ok(())
     }

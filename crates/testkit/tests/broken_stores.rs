@@ -52,6 +52,21 @@ const CAUGHT_BY: &[(StoreFault, &str)] = &[
     (StoreFault::FenceFromRecord, "the fence does not repeat after destroy and create"),
     (StoreFault::UnfairLock, "threads in a closed loop are served fairly"),
     (StoreFault::ListSkips, "a listing shows every living record over its pages"),
+    (
+        StoreFault::OwnerForgotten,
+        "a session keeps the owner that a commit has set until another one is",
+    ),
+    (
+        StoreFault::OwnerDropped,
+        "a session keeps the owner that a commit has set until another one is",
+    ),
+    (StoreFault::RevokesBlindly, "what belongs to somebody else by then is not ended"),
+    (
+        StoreFault::OwnerStays,
+        "a session keeps the owner that a commit has set until another one is",
+    ),
+    (StoreFault::OwnersMix, "revoke ends all sessions of an owner and no other"),
+    (StoreFault::OwnedSkips, "a revocation misses no session while others log in and change ids"),
     (StoreFault::UndeclaredListing, "without listing, list and stat are Unsupported"),
     (StoreFault::DestroyWaits, "destroy does not wait for the lock"),
     (StoreFault::PeekWaits, "peek does not wait and sees the old payload"),

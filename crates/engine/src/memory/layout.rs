@@ -5,7 +5,7 @@
 /// The first word of a finished control file: "SESSILE" and a byte that shows the byte order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SESSILE\x01");
 /// Another version is refused, never converted: the plane is volatile.
-pub const FORMAT: u64 = 9;
+pub const FORMAT: u64 = 10;
 
 /// Words of the control file's header, each hot one on a line of its own.
 pub mod header {
@@ -112,10 +112,11 @@ pub const CHUNK_BYTES: u64 = SLOT_BYTES_MAX - HEADER_BYTES - LOG_LINE_BYTES;
 pub const LISTED_BYTES: u64 = 16;
 pub const PAYLOAD_BYTES_MAX: u64 = CHUNK_BYTES / LISTED_BYTES * CHUNK_BYTES;
 
-/// A bitmap of used entries, a due time for each, the entries.
+/// A bitmap of used entries, a due time and an owner hint for each, the entries.
 pub const ENTRIES_OF_BLOCK: u64 = 4_096;
 pub const BLOCK_DUE_AT: u64 = 4_096;
-pub const BLOCK_ENTRIES_AT: u64 = BLOCK_DUE_AT + ENTRIES_OF_BLOCK * 8;
+pub const BLOCK_OWNERS_AT: u64 = BLOCK_DUE_AT + ENTRIES_OF_BLOCK * 8;
+pub const BLOCK_ENTRIES_AT: u64 = BLOCK_OWNERS_AT + ENTRIES_OF_BLOCK * 8;
 pub const BLOCK_BYTES: u64 = BLOCK_ENTRIES_AT + ENTRIES_OF_BLOCK * 64;
 pub const BLOCKS_MAX: u64 = 1 << 15; // 134 million sessions
 

@@ -56,6 +56,10 @@ mutations! {
         CommitsUnseen,
         /// A holder trusts a lock that a log-out before it may still void.
         TrustsVoidLock,
+        /// The owner of a session changes without a doubt beforehand.
+        DoubtsNoOwner,
+        /// A holder that has lost its lock settles the owner of a later session.
+        SettlesOwnerBlindly,
         /// A replaced record that came back to its place under another stamp stays there.
         ForgetsReturned,
         /// Recovery does not check that the lanes it has read are those of the dead process.

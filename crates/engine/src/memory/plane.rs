@@ -7,9 +7,10 @@ use sessile_core::{Clock, Timestamp};
 
 use super::data_file::DataFile;
 use super::layout::{
-    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCKS_MAX, BUCKET_BYTES, BUCKET_WORDS,
-    CACHE_LINE_BYTES, COUNTERS, ENTRIES_OF_BLOCK, LANES_AT, LINE_WORDS, PROCESS_BYTES, PROCESSES,
-    SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SLOTS_MAX, STAMPS_BYTES, header,
+    BLOCK_BYTES, BLOCK_DUE_AT, BLOCK_ENTRIES_AT, BLOCK_OWNERS_AT, BLOCKS_MAX, BUCKET_BYTES,
+    BUCKET_WORDS, CACHE_LINE_BYTES, COUNTERS, ENTRIES_OF_BLOCK, LANES_AT, LINE_WORDS,
+    PROCESS_BYTES, PROCESSES, SEGMENT_BYTES, SEGMENT_HEADER_BYTES, SEGMENTS, SLOTS_MAX,
+    STAMPS_BYTES, header,
 };
 use super::map::Region;
 use super::sync::{Acquire, Relaxed, Word};
@@ -182,6 +183,16 @@ impl Plane {
     pub fn due(&self, number: u64) -> &Word {
         self.entries
             .word(Plane::block_offset(number) + BLOCK_DUE_AT + number % ENTRIES_OF_BLOCK * 8)
+    }
+
+    /// Whose session the entry may stand for.
+    pub fn owner_hint(&self, number: u64) -> &Word {
+        self.entries
+            .word(Plane::block_offset(number) + BLOCK_OWNERS_AT + number % ENTRIES_OF_BLOCK * 8)
+    }
+
+    pub fn owner_hints(&self, block: u64) -> &[Word; ENTRIES_OF_BLOCK as usize] {
+        self.entries.words(block * BLOCK_BYTES + BLOCK_OWNERS_AT)
     }
 
     pub fn bucket(&self, number: u64) -> &[Word; BUCKET_WORDS] {

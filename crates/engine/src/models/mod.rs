@@ -32,6 +32,7 @@ use crate::{Engine, EngineOptions, open};
 mod claim;
 mod index;
 mod lock;
+mod owners;
 mod publish;
 mod recovery;
 

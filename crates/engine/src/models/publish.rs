@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use sessile_core::{ErrorKind, Key, Record, Store, Ttl};
+use sessile_core::{ErrorKind, Key, OwnerChange, Record, Store, Ttl};
 
 use super::{Bodies, NOW, Sleep, holds, notices, process};
 use crate::Engine;
@@ -16,7 +16,7 @@ use crate::operations::HeldEntry;
 use crate::storage::{ClaimPurpose, SlotClaim};
 
 const LONG: Duration = Duration::from_secs(3_600);
-const PAYLOAD_BYTES: usize = 24;
+pub(super) const PAYLOAD_BYTES: usize = 24;
 /// Slots of the one segment of the models, and how many of them other sessions have.
 const SLOTS: u64 = 8;
 const OTHERS: u64 = 5;
@@ -25,7 +25,7 @@ pub(super) fn key(number: u64) -> Key {
     Key::session(&format!("session-{number}")).unwrap()
 }
 
-fn ttl() -> Ttl {
+pub(super) fn ttl() -> Ttl {
     Ttl::sliding(Duration::from_secs(60)).unwrap()
 }
 
@@ -37,7 +37,7 @@ pub(super) fn lease(engine: &Engine, number: u64) -> (HeldEntry, Option<Record>)
 /// A payload says its number in each byte.
 pub(super) fn commit(engine: &Engine, held: &HeldEntry, number: u8) -> Result<(), ErrorKind> {
     let me = engine.me().unwrap();
-    me.commit(&engine.plane, held, &[number; PAYLOAD_BYTES], ttl(), NOW)
+    me.commit(&engine.plane, held, (&[number; PAYLOAD_BYTES], ttl()), OwnerChange::Keep, NOW)
         .map_err(|error| error.kind().clone())
 }
 

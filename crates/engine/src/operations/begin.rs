@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Found, Key, Result, follow_aliases};
 
-use super::lease::{HeldEntry, retry};
+use super::lease::{HeldEntry, OldHead, retry};
 use crate::{memory::*, storage::*, table::*};
 
 impl RecordWriter {
@@ -16,7 +16,7 @@ impl RecordWriter {
         key: &Key,
         wait_max: Duration,
     ) -> Result<(HeldEntry, u64, Found)> {
-        let bin = self.bin_number(plane, key.bin())?;
+        let bin = self.bin_number(plane, key.bin())? as u32;
         // Read only for a second try: a clock costs as much as a lock.
         let mut start: Option<Instant> = None;
         let mut tries = 0;
@@ -51,7 +51,7 @@ impl RecordWriter {
         &self,
         plane: &Plane,
         digest: KeyDigest,
-        bin: u64,
+        bin: u32,
         (wait_max, waits_since): (Duration, &Cell<Option<Instant>>),
     ) -> Result<Option<ControlFlow<(HeldEntry, Found), KeyDigest>>> {
         let (entry, hint) = match plane.find_or_take(self, digest)? {
@@ -65,8 +65,8 @@ impl RecordWriter {
                 if !entry.is_held(lock) {
                     return Ok(None);
                 }
-                let held =
-                    HeldEntry { entry: entry.number, lock, digest, bin, fence, state, old: None };
+                let entry = entry.number as u32;
+                let held = HeldEntry { entry, bin, lock, digest, fence, state, old: None };
                 return Ok(Some(ControlFlow::Break((held, Found::default()))));
             }
             KeyEntry::Existing(entry, hint) => (entry, hint),
@@ -106,9 +106,9 @@ impl RecordWriter {
                             let bytes = record.payload.len() as u64;
                             self.slots.expect_replacement(plane, state.location(), bytes);
                         }
-                        let entry = entry.number;
-                        let old = found.record.as_ref().map(|record| record.head);
-                        let held = HeldEntry { entry, lock, digest, bin, fence, state, old };
+                        let entry = entry.number as u32;
+                        let old = found.record.as_ref().map(|record| OldHead::of(record.head));
+                        let held = HeldEntry { entry, bin, lock, digest, fence, state, old };
                         return Ok(Some(ControlFlow::Break((held, found))));
                     }
                 }

@@ -274,7 +274,7 @@ impl RecordWriter {
         let logged = line.map(|line| LoggedAs { kind, lineage: line.lineage, purpose });
         let lane = Lane::enter(plane, self, entry.number, Some(old));
         // The header as it was: overrides stay with the entry, whose version does not change.
-        let new = self.write_record(&lane, snapshot.header, &snapshot.payload, logged)?;
+        let new = self.write_record(&lane, &snapshot.header, &snapshot.payload, logged)?;
         if !entry.replace_state(state, state.moved(new.location)) {
             lane.discard(new);
             return Ok(false);

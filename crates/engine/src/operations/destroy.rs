@@ -1,6 +1,6 @@
 //! `destroy`: removes a session at once and for good.
 
-use sessile_core::{Key, Limits, Result, Stored, destroy_aliases};
+use sessile_core::{Key, Limits, Owner, Result, Stored, destroy_aliases};
 
 use super::lease::retry;
 use crate::{memory::*, storage::*};
@@ -12,6 +12,44 @@ impl RecordWriter {
                 retry(|| self.try_destroy(plane, *digest, visited))
             })
         })
+    }
+
+    /// Of exactly this key, and only a live record of this owner.
+    pub fn destroy_owned(&self, plane: &Plane, key: &Key, owner: Owner) -> Result<bool> {
+        let digest = plane.digest_to_find(key);
+        self.with_room(plane, ClaimPurpose::Tombstone, || {
+            retry(|| self.try_destroy_owned(plane, digest, owner))
+        })
+    }
+
+    /// `None`: the entry has changed.
+    fn try_destroy_owned(
+        &self,
+        plane: &Plane,
+        digest: KeyDigest,
+        owner: Owner,
+    ) -> Result<Option<bool>> {
+        let Some(number) = plane.find_entry(digest) else { return Ok(Some(false)) };
+        let entry = plane.entry(number);
+        let lock = LockWord(entry.lock().load(SeqCst));
+        let now = plane.now();
+        let snapshot = match entry.view_entry(plane, digest, ReadDepth::Header, LOCKED_TRIES) {
+            Ok(EntryView::Stored(Stored::Live(_), snapshot)) => snapshot,
+            Ok(EntryView::Elsewhere | EntryView::Contended) => return Ok(None),
+            _ => return Ok(Some(false)),
+        };
+        if snapshot.head.owner != Some(owner) || snapshot.head.expired(now) {
+            return Ok(Some(false));
+        }
+        // It takes the place of this very record: one that was published since is looked at anew.
+        match self.leave_tombstone(plane, entry, snapshot.state, now.plus(Limits::TOMBSTONE_TTL))? {
+            Tombstone::Changed => return Ok(None),
+            // As in `try_destroy`.
+            Tombstone::Overtaken => {}
+            Tombstone::Left(until, _) => entry.bring_due_forward(plane, until),
+        }
+        entry.lock().void_lock(lock);
+        Ok(Some(true))
     }
 
     /// `None`: the entry has changed. `Some(target)`: destroy that first.

@@ -1,14 +1,15 @@
 //! The store itself: one directory, attached by this process.
 
 use std::ops::Deref;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use sessile_core::{
     Budget, Capabilities, Cursor, Details, Durability, Error, ErrorKind, Expiry, Filter, Found,
-    HeldLock, Key, Page, Result, SessionsBound, SharedCounts, Stat, Store, Swept, Timestamp, Ttl,
-    Verified, Waiting,
+    HeldLock, Key, Owner, OwnerChange, Page, Result, SessionsBound, SharedCounts, Stat, Store,
+    Swept, Timestamp, Ttl, Verified, Waiting,
 };
 
 use super::lease::HeldEntry;
@@ -24,6 +25,7 @@ pub const CAPABILITIES: Capabilities = Capabilities {
     id_bytes_max: 256,
     sessions_bounded_by: SessionsBound::SharedMemory,
     listing: true,
+    owners: true,
     ..Capabilities::MINIMAL
 };
 
@@ -42,6 +44,8 @@ pub struct Engine {
     mark: ForkMark,
     finish_dead: FinishDead,
     first: Attachment,
+    /// The file `format` says that sessions may have owners, as far as this process knows.
+    admits_owners: AtomicBool,
 }
 
 /// In the word of the fork mark: a thread of this process is attaching it.
@@ -88,7 +92,17 @@ impl Engine {
         let first = Attachment::new(&plane, &directory, finish_dead)?;
         let mark = ForkMark::new()?;
         mark.word().store(1, Release);
-        Ok(Engine { plane, directory, mark, finish_dead, first })
+        let admits_owners = AtomicBool::new(false);
+        Ok(Engine { plane, directory, mark, finish_dead, first, admits_owners })
+    }
+
+    #[cold]
+    fn admit_owners(&self) -> Result<()> {
+        if !self.admits_owners.load(Acquire) {
+            Format::admit_owners(&self.directory.fd)?;
+            self.admits_owners.store(true, Release);
+        }
+        Ok(())
     }
 
     /// A forked child gets a slot of its own at its first call.
@@ -181,9 +195,15 @@ impl Store for Engine {
         self.change(|plane, me, now| me.create(plane, key, payload, ttl, now))
     }
 
-    fn commit(&self, held: HeldEntry, payload: &[u8], ttl: Ttl) -> Result<()> {
+    fn commit(&self, held: HeldEntry, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
+        if let OwnerChange::Set(Some(_)) = owner
+            && let Err(error) = self.admit_owners()
+        {
+            self.release(held)?;
+            return Err(error);
+        }
         self.change(|plane, me, now| {
-            me.commit(plane, &held, payload, ttl, now)?;
+            me.commit(plane, &held, (payload, ttl), owner, now)?;
             me.count_commit(plane);
             Ok(())
         })
@@ -207,6 +227,10 @@ impl Store for Engine {
         self.change(|plane, me, _| me.destroy(plane, key))
     }
 
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        self.change(|plane, me, _| me.destroy_owned(plane, key, owner))
+    }
+
     fn regenerate(&self, held: &mut HeldEntry, new: &Key, grace: Duration) -> Result<()> {
         self.change(|plane, me, _| me.regenerate(plane, held, new, grace))
     }
@@ -222,7 +246,10 @@ impl Store for Engine {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        self.plane.list(cursor, filter)
+        match filter.owner {
+            Some(owner) => self.plane.list_owned(owner, cursor, filter),
+            None => self.plane.list(cursor, filter),
+        }
     }
 
     fn details(&self) -> Result<Details> {

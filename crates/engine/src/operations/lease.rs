@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Error, ErrorKind, Head, Holder, Result, Timestamp};
+use sessile_core::{Error, ErrorKind, Head, Holder, Owner, Result, Timestamp};
 
 use crate::{memory::*, storage::*, table::*};
 
@@ -13,14 +13,42 @@ const ENTRY_TRIES_MAX: usize = 10_000;
 const FENCE_TIME_SHIFT: u32 = 20;
 
 pub struct HeldEntry {
-    pub(super) entry: u64,
+    pub(super) entry: u32,
+    pub(super) bin: u32,
     pub(super) lock: LockWord,
     pub(super) digest: KeyDigest,
-    pub(super) bin: u64,
     pub(super) fence: u64,
     /// A commit is refused when the version of this state has changed.
     pub(super) state: EntryState,
-    pub(super) old: Option<Head>,
+    pub(super) old: Option<OldHead>,
+}
+
+// With the owner of the session beside it, a lease has 128 bytes: more are copied by a call.
+const _: () = assert!(size_of::<Option<HeldEntry>>() <= 96);
+const _: () = assert!(BLOCKS_MAX * ENTRIES_OF_BLOCK <= 1 << 32 && BINS_MAX < 1 << 32);
+
+/// What a commit takes over from the record that was read. Not all of its head: a lease is moved
+/// from call to call in each request.
+#[derive(Clone, Copy)]
+pub struct OldHead {
+    version: u64,
+    created: Timestamp,
+    ends: Option<Timestamp>,
+    pub(super) owner: Option<Owner>,
+}
+
+impl OldHead {
+    pub fn of(Head { version, created, ends, owner, .. }: Head) -> OldHead {
+        OldHead { version, created, ends, owner }
+    }
+
+    /// A head for [`Head::next`], which reads neither when it was written nor when it expires.
+    /// `touched` is the end that a touch has set meanwhile.
+    pub fn to_head(self, touched: Option<Timestamp>) -> Head {
+        let OldHead { version, created, ends, owner } = self;
+        let ends = touched.or(ends);
+        Head { version, created, written: created, expires: created, ends, owner }
+    }
 }
 
 /// Tries again while the entry of a key changes.
@@ -95,7 +123,7 @@ impl Plane {
             let why = "the lease belongs to the process that this one was forked from";
             return Err(Error::new(ErrorKind::Stale, why));
         }
-        let entry = self.entry(held.entry);
+        let entry = self.entry(held.entry.into());
         if !entry.is_held(held.lock) {
             return Err(ErrorKind::Destroyed.into());
         }
@@ -151,7 +179,7 @@ impl RecordWriter {
 
 impl AttachedProcess {
     pub fn release(&self, plane: &Plane, held: &HeldEntry) -> Result<()> {
-        let entry = plane.entry(held.entry);
+        let entry = plane.entry(held.entry.into());
         // In a forked child the lock is its parent's.
         if !self.owns(held.lock) || !entry.is_held(held.lock) {
             return Ok(());

@@ -10,7 +10,7 @@ pub struct Publication<'a> {
     pub entry: TableEntry<'a>,
     pub from: EntryState,
     pub kind: EntryKind,
-    pub header: RecordHeader,
+    pub header: &'a RecordHeader,
     pub payload: &'a [u8],
 }
 
@@ -79,7 +79,7 @@ impl RecordWriter {
 
 impl Plane {
     fn logged_as(&self, new: &Publication<'_>, present: EntryState) -> LoggedAs {
-        let Publication { entry, kind, ref header, .. } = *new;
+        let Publication { entry, kind, header, .. } = *new;
         let mut lineage = entry.next_lineage(self, present);
         lineage.longest = lineage.longest.max(granted(header.head.written, header.head.expires));
         // Each later record counts on from there, also under an entry that is taken anew.
@@ -139,7 +139,7 @@ mod tests {
         let (plane, me, now) = (&engine.plane, engine.me().unwrap(), clock.now());
         let entry = plane.entry(plane.find_entry(plane.digest_of(&key)).unwrap());
         let (from, old) = entry.present_state(plane, entry.state()).unwrap();
-        let header = RecordHeader::new(entry.number, 0, Head::next(None, long, now));
+        let header = &RecordHeader::new(entry.number, 0, Head::next(None, long, now));
         let (kind, payload) = (EntryKind::Live, &b"cart"[..]);
         let new = Publication { entry, from, kind, header, payload };
         // What a commit does before its swap.

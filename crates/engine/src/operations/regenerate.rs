@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sessile_core::{ErrorKind, Head, Key, Limits, Result};
 
-use super::lease::HeldEntry;
+use super::lease::{HeldEntry, OldHead};
 use super::publish::Publication;
 use crate::{memory::*, storage::*};
 
@@ -25,14 +25,14 @@ impl RecordWriter {
         let (entry, mine, from) = self.lock_vacant(plane, digest)?;
         entry.fence().raise(held.fence);
         let moved = if held.old.is_some() {
-            self.copy_to(plane, held, old, entry, from, (digest, grace))
+            self.copy_to(plane, held, old, (entry, mine, from), (digest, grace))
         } else {
             Ok((from, None))
         };
         match moved {
-            Ok((state, head)) => {
-                let (entry, old_lock) = (entry.number, held.lock);
-                *held = HeldEntry { entry, lock: mine, digest, state, old: head, ..*held };
+            Ok((state, old_head)) => {
+                let (entry, old_lock) = (entry.number as u32, held.lock);
+                *held = HeldEntry { entry, lock: mine, digest, state, old: old_head, ..*held };
                 // Without a record only the lock moves, and an entry that stands for nothing goes.
                 self.give_up(plane, old, old_lock)
             }
@@ -48,10 +48,9 @@ impl RecordWriter {
         plane: &Plane,
         held: &HeldEntry,
         old: TableEntry<'_>,
-        entry: TableEntry<'_>,
-        from: EntryState,
+        (entry, mine, from): (TableEntry<'_>, LockWord, EntryState),
         (digest, grace): (KeyDigest, Duration),
-    ) -> Result<(EntryState, Option<Head>)> {
+    ) -> Result<(EntryState, Option<OldHead>)> {
         let now = plane.now();
         // Also a record that has expired since it was read: the lease goes on with it.
         let snapshot = match old.read_entry(plane, held.digest, WHOLE, LOCKED_TRIES)? {
@@ -62,7 +61,7 @@ impl RecordWriter {
         };
         // The end as it was copied: an end set by a touch is no override of the new entry.
         let head = snapshot.head;
-        let header = RecordHeader { entry: entry.number, head, ..snapshot.header };
+        let header = &RecordHeader { entry: entry.number, head, ..snapshot.header };
         let grace_ends = now.plus(grace);
         let forgotten = grace_ends.plus(Limits::TOMBSTONE_TTL);
         if plane.log.is_some() {
@@ -73,17 +72,23 @@ impl RecordWriter {
         }
         let payload = &snapshot.payload;
         let copy = Publication { entry, from, kind: EntryKind::Live, header, payload };
+        if head.owner.is_some() {
+            entry.doubt_owner(plane, mine);
+        }
         if !self.publish(plane, &copy)? {
             return Err(ErrorKind::Destroyed.into());
         }
+        if head.owner.is_some() {
+            entry.settle_owner(plane, mine, head.owner);
+        }
         let state = entry.state();
         let alias = Head { created: now, written: now, expires: forgotten, ends: None, ..head };
-        let header = RecordHeader::new(old.number, held.bin, alias);
+        let header = &RecordHeader::new(old.number, held.bin.into(), alias);
         let payload = &alias_payload(digest, grace_ends);
         let (from, kind) = (held.state, EntryKind::Regenerated);
         let alias = Publication { entry: old, from, kind, header, payload };
         if self.publish(plane, &alias)? {
-            Ok((state, Some(head)))
+            Ok((state, Some(OldHead::of(head))))
         } else {
             Err(ErrorKind::Destroyed.into())
         }

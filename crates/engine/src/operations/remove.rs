@@ -102,7 +102,7 @@ impl RecordWriter {
 mod tests {
     use std::time::Duration;
 
-    use sessile_core::{Clock, ErrorKind, Key, Store, Ttl};
+    use sessile_core::{Clock, ErrorKind, Key, OwnerChange, Store, Ttl};
 
     use super::*;
     use crate::operations::HeldEntry;
@@ -155,7 +155,7 @@ mod tests {
         let (holder, _) = held(&engine);
         destroy_and_die(&engine);
         assert!(engine.peek(&key()).unwrap().record.is_some(), "not destroyed yet");
-        let refused = engine.commit(holder, b"bought", ttl);
+        let refused = engine.commit(holder, b"bought", ttl, OwnerChange::Keep);
         assert_eq!(refused.unwrap_err().kind().code(), ErrorKind::Destroyed.code());
         assert!(engine.peek(&key()).unwrap().record.is_none(), "what was refused has happened");
         assert!(!is_there_after_a_rebuild(engine, &folder));
@@ -190,7 +190,7 @@ mod tests {
         destroy_and_die(&engine);
         let (holder, found) = held(&engine);
         assert!(!found, "the log-out is ended before anybody holds the session");
-        engine.commit(holder, b"anew", ttl).unwrap();
+        engine.commit(holder, b"anew", ttl, OwnerChange::Keep).unwrap();
         assert!(is_there_after_a_rebuild(engine, &folder), "an acknowledged commit");
     }
 }

@@ -107,6 +107,9 @@ impl VerifyPass<'_> {
                 if !locked && plane.log.is_none() && due > snapshot.head.expires.as_ms() {
                     wrong.push("its due time is after its expiry");
                 }
+                if !entry.hints_at_owner(plane, snapshot.head.owner) {
+                    wrong.push("the sessions of its owner are listed without it");
+                }
                 let location = snapshot.state.location();
                 let head = SlotClaim { location, stamp: snapshot.header.stamp };
                 let chunks = plane.chunks(location, &snapshot.header);

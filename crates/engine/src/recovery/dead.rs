@@ -48,7 +48,7 @@ impl Plane {
 mod tests {
     use std::time::Duration;
 
-    use sessile_core::{Clock, Error, ErrorKind, Key, Store, Ttl};
+    use sessile_core::{Clock, Error, ErrorKind, Key, OwnerChange, Store, Ttl};
 
     use super::*;
     use crate::EngineOptions;
@@ -76,7 +76,7 @@ mod tests {
             assert_eq!(done.unwrap_err().kind().code(), ErrorKind::Stale.code());
         };
         refused(victim.touch_held(&mut touched, ttl));
-        refused(victim.commit(lease, b"late", ttl));
+        refused(victim.commit(lease, b"late", ttl, OwnerChange::Keep));
         refused(victim.begin(&new, Duration::ZERO).map(drop));
         refused(victim.create(&new, b"late", ttl));
         refused(victim.touch(&old, ttl));
@@ -85,7 +85,7 @@ mod tests {
         for key in [held, new] {
             let (lease, _, found) = other.begin(&key, Duration::ZERO).unwrap();
             assert!(found.record.is_none());
-            other.commit(lease, b"in time", ttl).unwrap();
+            other.commit(lease, b"in time", ttl, OwnerChange::Keep).unwrap();
         }
     }
 }

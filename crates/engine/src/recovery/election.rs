@@ -176,8 +176,9 @@ impl<'a> Election<'a> {
                         self.tally(copy, |segment| segment.undecided = true);
                     }
                     if present.kind() == EntryKind::Damaged && kind != EntryKind::Damaged {
-                        // What the damaged copy said of its end is as damaged.
+                        // What the damaged copy said of its end and its owner is as damaged.
                         entry.touched().store(end_of(found).0.as_ms(), Relaxed);
+                        self.plane.restore_owner_hint(number, found.header.head.owner);
                     }
                     let copies = [(kind, location), (present.kind(), seat)].into_iter();
                     let better = |of: &(_, _)| (of.0 != EntryKind::Damaged, self.only(of.1));
@@ -204,6 +205,7 @@ impl<'a> Election<'a> {
             word.store(value, Relaxed);
         }
         entry.store_hint(plane, found.location, found.header.payload_bytes);
+        plane.restore_owner_hint(number, found.header.head.owner);
         self.tally(found.location, |segment| segment.only += 1);
         self.has_changed = true;
     }

@@ -213,7 +213,8 @@ impl Plane {
     fn repair_tombstone(&self, log: &DiskLog, found: &FoundRecord<'_>) -> Result<()> {
         let lineage = found.line.lineage;
         let expires = lineage.longest;
-        let head = Head { version: 0, created: expires, written: expires, expires, ends: None };
+        let (created, written) = (expires, expires);
+        let head = Head { version: 0, created, written, expires, ends: None, owner: None };
         let header = &RecordHeader::new(0, 0, head);
         let claim = SlotClaim { location: found.location, stamp: found.header.stamp };
         let kind = RecordKind::Tombstone;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! sessile engine
-//! format 3
+//! format 3                 4 once a session has had an owner
 //! uuid 8d5c...
 //! secret 77ab...           the key of the digests of ids
 //! byte-order little
@@ -10,11 +10,14 @@
 //! features-incompatible 0  bits of features without which the store cannot be used
 //! ```
 //!
-//! Invariant: it is written under another name and linked, so it is complete or absent, and never
-//! changes.
+//! Invariant: it is written under another name and linked, so it is complete or absent. Only the
+//! digit of its version changes, once, before the first record with an owner is written: a program
+//! that knows no owners reads every store without them, and refuses one that may have some. One
+//! byte is written in one step, and processes hold locks on this very file, so it is not replaced.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -25,6 +28,8 @@ use crate::memory::*;
 const NAME: &str = "format";
 const FIRST_LINE: &str = "sessile engine";
 const VERSION: &str = "3";
+/// Its records may have owners; otherwise they are the same.
+const VERSION_WITH_OWNERS: &str = "4";
 const BYTES_MAX: u64 = 4_096;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,6 +101,29 @@ impl Format {
         }
     }
 
+    /// Before the first owner of a session is written: earlier programs refuse the store from then
+    /// on. Any number of processes may do it at once. On the disk when it returns.
+    pub fn admit_owners(directory: &OwnedFd) -> Result<()> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = openat(directory, NAME, flags, Mode::empty())
+            .explained("the file `format` cannot be opened for writing")?;
+        let begin = format!("{FIRST_LINE}\nformat {VERSION}");
+        let mut found = vec![0; begin.len()];
+        let file = std::fs::File::from(file);
+        file.read_exact_at(&mut found, 0)
+            .and_then(|()| {
+                if found == begin.as_bytes() {
+                    let digit = (begin.len() - VERSION.len()) as u64;
+                    file.write_all_at(VERSION_WITH_OWNERS.as_bytes(), digit)?;
+                }
+                file.sync_all()
+            })
+            .map_err(|error| {
+                Error::new(ErrorKind::Io, "the file `format` cannot be brought up to date")
+                    .source(error)
+            })
+    }
+
     fn read(file: OwnedFd, medium: DataMedium) -> Result<Format> {
         let mut text = String::new();
         std::fs::File::from(file).take(BYTES_MAX).read_to_string(&mut text).map_err(|error| {
@@ -114,10 +142,12 @@ impl Format {
             [("format", VERSION), ("byte-order", "little"), ("features-incompatible", "0")]
         {
             let found = value(name).unwrap_or("nothing");
-            if found != wanted {
+            let has_owners = name == "format" && found == VERSION_WITH_OWNERS;
+            if found != wanted && !has_owners {
+                let known = if name == "format" { VERSION_WITH_OWNERS } else { wanted };
                 let why = format!(
                     "another version of Sessile made this store: it has {name} {found:.20}, this \
-                     version knows {wanted}"
+                     version knows {known}"
                 );
                 return Err(foreign(why));
             }

@@ -128,7 +128,8 @@ impl RecordWriter {
             lineage.longest = lineage.longest.max(under_way);
         }
         let expires = lineage.longest;
-        let head = Head { version: 0, created: now, written: now, expires, ends: None };
+        let (created, written) = (now, now);
+        let head = Head { version: 0, created, written, expires, ends: None, owner: None };
         let header = RecordHeader::new(entry.number, 0, head);
         let record = LogRecord { kind, lineage, header: &header, body: &[] };
         entry.fence().raise(lineage.sequence);

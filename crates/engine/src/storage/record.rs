@@ -5,7 +5,7 @@
 
 use sessile_core::{Head, Result, Stored, Timestamp};
 
-use super::header::{CHUNKED, PLAIN, RecordHeader};
+use super::header::{CHUNKED, FORM_AT, PLAIN, RecordHeader};
 use super::lane::{Lane, SlotClaim};
 use super::log_line::LogLine;
 use crate::{memory::*, table::*};
@@ -106,6 +106,14 @@ impl Plane {
     pub fn free_chunks(&self, head: SlotClaim) {
         let Some(stamp) = self.stamp_of(head.location) else { return };
         let is_ours = || stamp.load(SeqCst) == head.stamp;
+        // Most records are in one piece: two words tell it. Acquire: as in `load_line`.
+        let word = |at| self.data.word(head.location.offset() + at);
+        if !self.may_read(head.location)
+            || word(0).load(Acquire) != head.stamp
+            || RecordHeader::form_of(word(FORM_AT).load(Relaxed)) != CHUNKED
+        {
+            return;
+        }
         let Some(header) = RecordHeader::read(self, head.location) else { return };
         if header.form != CHUNKED || header.stamp != head.stamp || !is_ours() {
             return;

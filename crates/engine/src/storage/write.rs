@@ -31,15 +31,16 @@ impl RecordWriter {
     pub fn write_record(
         &self,
         lane: &Lane<'_>,
-        mut header: RecordHeader,
+        header: &RecordHeader,
         payload: &[u8],
         logged: Option<LoggedAs>,
     ) -> Result<SlotClaim> {
-        header.payload_bytes = payload.len() as u64;
-        header.form = if header.payload_bytes <= CHUNK_BYTES { PLAIN } else { CHUNKED };
-        if header.payload_bytes > PAYLOAD_BYTES_MAX {
+        let payload_bytes = payload.len() as u64;
+        if payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(too_large());
         }
+        let form = if payload_bytes <= CHUNK_BYTES { PLAIN } else { CHUNKED };
+        let header = RecordHeader { payload_bytes, form, ..*header };
         match (&lane.plane.log, logged) {
             (Some(log), Some(LoggedAs { kind, lineage, purpose })) => {
                 let record = LogRecord { kind, lineage, header: &header, body: payload };
@@ -117,6 +118,7 @@ fn write_chunk(
 
 impl Plane {
     /// Writes a header into a slot in memory, incomplete: its first word stays zero.
+    #[inline(always)]
     fn write_header(&self, location: Location, header: &RecordHeader) {
         let words = self.data.line(location.offset());
         words[0].store(0, Relaxed);
@@ -212,7 +214,7 @@ mod tests {
         let (state, old) = entry.present_state(plane, entry.state()).unwrap();
         let lane = Lane::enter(plane, me, entry.number, old);
         let header = RecordHeader::read(plane, state.location()).unwrap();
-        let new = me.write_record(&lane, header, b"payload", None).unwrap();
+        let new = me.write_record(&lane, &header, b"payload", None).unwrap();
         assert!(entry.replace_state(state, state.moved(new.location)));
         if published {
             lane.published();

@@ -81,7 +81,7 @@ impl Plane {
 mod tests {
     use std::time::Duration;
 
-    use sessile_core::{Clock, Key, Store, Ttl};
+    use sessile_core::{Clock, Key, OwnerChange, Store, Ttl};
 
     use super::*;
     use crate::memory::LEVEL_FIRST;
@@ -135,7 +135,7 @@ mod tests {
         fill(&engine, 2);
         let (plane, me) = (&engine.plane, engine.me().unwrap());
         let held = engine.begin(&key(0), Duration::ZERO).unwrap().0;
-        engine.commit(held, &payload(0), ttl()).unwrap();
+        engine.commit(held, &payload(0), ttl(), OwnerChange::Keep).unwrap();
         let entry = plane.entry(plane.find_entry(plane.digest_of(&key(1))).unwrap());
         let (before, claim) = entry.present_state(plane, entry.state()).unwrap();
         assert!(me.move_record(plane, claim.unwrap(), ClaimPurpose::Move).unwrap());

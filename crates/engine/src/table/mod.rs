@@ -7,6 +7,7 @@ mod hint;
 mod index;
 mod keys;
 mod lock;
+mod owner_hint;
 mod process;
 mod store_file;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Clock, Key, Sessions};
+use sessile_core::{Clock, Key, Owner, Sessions};
 
 use crate::{STUCK, payload, sweep_all, ttl};
 
@@ -55,6 +55,10 @@ pub const CASES: &[Case] = &[
     case("destroy", Some(200), destroy, None),
     case("destroy_chunks", Some(140_000), destroy, None),
     case("regenerate", Some(200), regenerate, Some(200)),
+    case("commit_for_an_owner", Some(200), commit_owned, Some(300)),
+    case("commit_a_first_record_for_an_owner", None, commit_owned, Some(300)),
+    case("commit_for_another_owner", Some(200), commit_owned_twice, Some(300)),
+    case("regenerate_for_an_owner", Some(300), regenerate_owned, Some(300)),
     Case { stride: 61, ..case("sweep_of_an_expired_one", Some(200), sweep_later, None) },
 ];
 
@@ -72,6 +76,27 @@ fn create_large(sessions: &Sessions, key: &Key, _: &Clock) {
 
 fn commit_small(sessions: &Sessions, key: &Key, _: &Clock) {
     sessions.begin(key, STUCK).unwrap().lease.commit(&payload(300), ttl()).unwrap();
+}
+
+fn commit_for(sessions: &Sessions, key: &Key, owner: Option<Owner>) {
+    let mut begun = sessions.begin(key, STUCK).unwrap();
+    begun.lease.set_owner(owner).unwrap();
+    begun.lease.commit(&payload(300), ttl()).unwrap();
+}
+
+fn commit_owned(sessions: &Sessions, key: &Key, _: &Clock) {
+    commit_for(sessions, key, Owner::new(b"17").ok());
+}
+
+fn commit_owned_twice(sessions: &Sessions, key: &Key, clock: &Clock) {
+    commit_owned(sessions, key, clock);
+    commit_for(sessions, key, Owner::new(b"18").ok());
+    commit_for(sessions, key, None);
+}
+
+fn regenerate_owned(sessions: &Sessions, key: &Key, clock: &Clock) {
+    commit_owned(sessions, key, clock);
+    regenerate(sessions, key, clock);
 }
 
 fn commit_large(sessions: &Sessions, key: &Key, _: &Clock) {

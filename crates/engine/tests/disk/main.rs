@@ -14,7 +14,7 @@ mod ground;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sessile_core::{Bin, Budget, Key, Sessions};
+use sessile_core::{Bin, Budget, Key, Owner, Sessions};
 use sessile_engine::{EngineOptions, SyncMode, open};
 
 use self::ground::{Ground, START, WAIT, control_of, detail, key, payload, read, sound, ttl};
@@ -288,6 +288,40 @@ fn a_regenerated_id_leads_to_the_new_one_after_a_rebuild() {
     assert_eq!(read(&sessions, &key(2)).unwrap(), b"logged in");
     ground.clock.advance(Duration::from_secs(61));
     assert!(read(&sessions, &key(1)).is_none());
+}
+
+#[test]
+fn a_rebuild_finds_the_sessions_of_each_owner_again() {
+    let ground = Ground::new();
+    let sessions = ground.open();
+    let owners = [b"17", b"18"].map(|name| Owner::new(name).unwrap());
+    let own = |number: usize, owner: Option<Owner>| {
+        let mut lease = sessions.begin(&key(number), WAIT).unwrap().lease;
+        lease.set_owner(owner).unwrap();
+        lease.commit(&payload(number, 300), ttl(600)).unwrap();
+    };
+    (0..10).for_each(|number| own(number, Some(owners[number % 2])));
+    own(0, Some(owners[1]));
+    own(1, None);
+    // Its later records have the owner, too, and so has the one under the new id.
+    sessions.begin(&key(3), WAIT).unwrap().lease.commit(b"later", ttl(600)).unwrap();
+    let mut lease = sessions.begin(&key(5), WAIT).unwrap().lease;
+    lease.regenerate(&key(50), Duration::from_secs(60)).unwrap();
+    lease.release().unwrap();
+    let sessions = ground.rebuild(sessions);
+    sound(&sessions);
+    for (owner, numbers) in [(owners[0], &[2, 4, 6, 8][..]), (owners[1], &[0, 3, 7, 9, 50])] {
+        let mut wanted: Vec<Key> =
+            numbers.iter().map(|number| sessions.listed_key(&key(*number))).collect();
+        wanted.sort();
+        let listed = sessions.sessions_of(owner).unwrap();
+        assert!(listed.iter().all(|entry| entry.head.owner == Some(owner)));
+        assert_eq!(listed.into_iter().map(|entry| entry.key).collect::<Vec<_>>(), wanted);
+    }
+    assert_eq!(sessions.revoke(owners[1], Some(&key(50))).unwrap(), 4);
+    let sessions = ground.rebuild(sessions);
+    assert_eq!(sessions.sessions_of(owners[1]).unwrap().len(), 1);
+    assert!(read(&sessions, &key(50)).is_some() && read(&sessions, &key(3)).is_none());
 }
 
 #[test]

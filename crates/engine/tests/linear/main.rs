@@ -26,7 +26,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{ForkResult, Pid, fork};
-use sessile_core::{Clock, Error, ErrorKind, Found, Key, Store, Ttl};
+use sessile_core::{Clock, Error, ErrorKind, Found, Key, OwnerChange, Store, Ttl};
 use sessile_engine::{EngineOptions, SyncMode, open};
 
 const PROCESSES: u64 = 5;
@@ -191,7 +191,9 @@ fn work(
                     call(tag + 1, &what, &mut || done(engine.release(lease())));
                 } else {
                     let what = format!("commit {tag} {tag}");
-                    call(tag + 1, &what, &mut || done(engine.commit(lease(), &payload, ttl)));
+                    call(tag + 1, &what, &mut || {
+                        done(engine.commit(lease(), &payload, ttl, OwnerChange::Keep))
+                    });
                 }
             }
         }

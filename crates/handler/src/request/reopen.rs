@@ -20,7 +20,7 @@ impl Request {
     /// Those of [`Sessions::begin`]; `Destroyed` after a log-out; `Unsupported` under an id that
     /// was replaced, and in a forked child, whose parent has the session.
     pub fn reopen(&mut self, sessions: &Sessions, id: &str, saved: &[u8]) -> Result<()> {
-        self.reset();
+        self.let_go();
         let key = Key::session(id)?;
         if self.opened_by != (self.process)() {
             let why = "the session is that of the parent process: nothing is saved";

@@ -1,6 +1,6 @@
 //! The save at the end of a request.
 
-use sessile_core::{Absence, Error, ErrorKind, Key, Result, Sessions};
+use sessile_core::{Absence, Error, ErrorKind, Key, Owner, OwnerChange, Result, Sessions};
 
 use super::{Phase, Request, State};
 use crate::diverged::Diverged;
@@ -69,7 +69,7 @@ impl Request {
             return Ok(Saved::Nothing);
         }
         let Some(payload) = save.payload else {
-            self.reset();
+            self.let_go();
             let why = "the session cannot be serialised; nothing is saved, and what was stored \
                        before stays";
             let why = Error::new(ErrorKind::InvalidArgument, why);
@@ -78,35 +78,43 @@ impl Request {
         let Some(session) = self.state.opened(id) else {
             if self.state.has(id) {
                 // Otherwise the save would wait for the lock of its own request.
-                self.reset();
+                self.let_go();
             }
-            return store_anew(sessions, &self.rules, Key::session(id)?, payload);
+            let saved = (payload, self.owner);
+            let stored = store_anew(sessions, &self.rules, Key::session(id)?, saved);
+            if stored.is_ok() {
+                self.owner = OwnerChange::Keep;
+            }
+            return stored;
         };
         if session.end.is_some_and(|end| end <= self.clock.now()) {
-            self.reset();
+            self.let_go();
             return Ok(Saved::Ended);
         }
-        let rules = &self.rules;
-        if let Some(saved) = lock_snapshot(session, sessions, rules, payload)? {
+        let (rules, set) = (&self.rules, self.owner);
+        if let Some(saved) = lock_snapshot(session, sessions, rules, (payload, set))? {
             return Ok(saved);
         }
         let locked = match &mut session.hold {
             Hold::Locked(locked) => locked,
-            _ if session.payload == payload => return Ok(Saved::Nothing),
+            _ if session.payload == payload && set == OwnerChange::Keep => {
+                return Ok(Saved::Nothing);
+            }
             Hold::Late { .. } => return Ok(Saved::Replaced(replaced(sessions, &session.key))),
             Hold::Unlocked { .. } if rules.best_effort => return Ok(Saved::Nothing),
             Hold::Unlocked { .. } | Hold::Snapshot { .. } => {
                 return Err(unlocked(sessions, &session.key, "nothing is saved"));
             }
         };
-        if !locked.stored && save.empty && rules.lazy_start {
+        let sets_owner = changes(set, locked.lease.owner());
+        if !locked.stored && save.empty && !sets_owner && rules.lazy_start {
             // The browser keeps a cookie that cannot be withdrawn, so its session is stored.
             match self.made.as_ref().is_some_and(|made| made.id() == id) {
                 true if save.headers_open => return Ok(Saved::WithdrawCookie),
                 true => {}
                 false => return Ok(Saved::Nothing),
             }
-        } else if locked.stored && !save.changed {
+        } else if locked.stored && !save.changed && !sets_owner {
             match locked.lease.touch(rules.ttl()?) {
                 Err(error) if *error.kind() == ErrorKind::Gone => {}
                 Err(error) => return logged_out(error),
@@ -115,8 +123,11 @@ impl Request {
         }
         let hold = std::mem::replace(&mut session.hold, Hold::Unlocked { absence: None });
         let Hold::Locked(locked) = hold else { unreachable!("it was matched above") };
-        let saved = commit(sessions, rules, &session.key, locked, payload);
-        self.reset();
+        let saved = commit(sessions, rules, &session.key, locked, (payload, set));
+        self.let_go();
+        if saved.is_ok() {
+            self.owner = OwnerChange::Keep;
+        }
         saved
     }
 }
@@ -127,12 +138,12 @@ fn lock_snapshot(
     session: &mut Session,
     sessions: &Sessions,
     rules: &Rules,
-    payload: &[u8],
+    (payload, set): (&[u8], OwnerChange),
 ) -> Result<Option<Saved>> {
     if !matches!(session.hold, Hold::Snapshot { .. }) {
         return Ok(None);
     }
-    if session.payload == payload {
+    if session.payload == payload && set == OwnerChange::Keep {
         return touch_unlocked(sessions, rules, &session.key).map(Some);
     }
     match session.lock(sessions, rules, Removals::Lose) {
@@ -156,15 +167,19 @@ fn commit(
     sessions: &Sessions,
     rules: &Rules,
     key: &Key,
-    locked: Locked,
-    payload: &[u8],
+    mut locked: Locked,
+    (payload, set): (&[u8], OwnerChange),
 ) -> Result<Saved> {
     let merge = |diverged: &Diverged| diverged.merge(sessions, rules, key, payload);
     let merged = locked.diverged.as_deref().map(merge).transpose()?;
     let payload = merged.as_ref().map_or(payload, |merged| &merged.payload);
+    let owner = locked.lease.owner();
+    locked.lease.change_owner(set)?;
     match locked.lease.commit(payload, rules.ttl()?) {
         Err(error) if *error.kind() == ErrorKind::Gone => {
-            store_anew(sessions, rules, key.clone(), payload)
+            // The owner went with the record.
+            let set = if set == OwnerChange::Keep { kept(owner) } else { set };
+            store_anew(sessions, rules, key.clone(), (payload, set))
         }
         Err(error) => logged_out(error),
         Ok(()) => {
@@ -177,8 +192,13 @@ fn commit(
 }
 
 /// Stores a session whose lock is not held.
-fn store_anew(sessions: &Sessions, rules: &Rules, key: Key, payload: &[u8]) -> Result<Saved> {
-    let begun = sessions.begin(&key, rules.lock_wait)?;
+fn store_anew(
+    sessions: &Sessions,
+    rules: &Rules,
+    key: Key,
+    (payload, set): (&[u8], OwnerChange),
+) -> Result<Saved> {
+    let mut begun = sessions.begin(&key, rules.lock_wait)?;
     if begun.moved || begun.absence == Absence::Regenerated {
         return Ok(Saved::Replaced(replaced(sessions, &key)));
     }
@@ -189,7 +209,16 @@ fn store_anew(sessions: &Sessions, rules: &Rules, key: Key, payload: &[u8]) -> R
         let why = "another request has stored a session under this id; nothing is saved";
         return Err(sessions.refuse_save(&key, Error::new(ErrorKind::Exists, why)));
     }
+    begun.lease.change_owner(set)?;
     begun.lease.commit(payload, rules.ttl()?).map_or_else(logged_out, |()| Ok(Saved::Stored))
+}
+
+fn changes(set: OwnerChange, present: Option<Owner>) -> bool {
+    matches!(set, OwnerChange::Set(owner) if owner != present)
+}
+
+fn kept(owner: Option<Owner>) -> OwnerChange {
+    owner.map_or(OwnerChange::Keep, |owner| OwnerChange::Set(Some(owner)))
 }
 
 /// A log-out in between wins.

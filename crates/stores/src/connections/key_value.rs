@@ -45,7 +45,7 @@ pub fn corrupt() -> Error {
 const NEVER: Timestamp = Timestamp::ZERO;
 /// The head of a record that expired in 1970.
 pub const NO_HEAD: Head =
-    Head { version: 0, created: NEVER, written: NEVER, expires: NEVER, ends: None };
+    Head { version: 0, created: NEVER, written: NEVER, expires: NEVER, ends: None, owner: None };
 
 /// The kind of a session's value, its head, and the bytes after the head: the payload of a record
 /// (`L`), the new id of an alias (`A`), none of a tombstone (`D`). In the head of an alias or a

@@ -10,18 +10,20 @@
 //! ```
 //!
 //! * All numbers are little-endian.
+//! * A session with an owner has format 3. The first 64 bits of the owner are the upper quarters of
+//!   version, created, written and expires, its last 32 those of ends and of the payload's bytes.
 //! * The payload sum is XXH3-64: its low half stands before the payload, its high half (`hi`) in
 //!   bytes 12 to 16. The header sum is the low half of the XXH3-64 of bytes 0 to 68.
 //! * A session expires at `expires`. The file's modification time repeats it, so that a sweep needs
 //!   only stat. Where the field is 0 (tombstones, aliases, sessions of format 1) the modification
 //!   time is the expiry.
 //! * A session's file is filled up to a page with zeros: room for the next payload.
-//! * `f` is the format of this file. Sessions have 2; those of 1 end with the payload, have no
+//! * `f` is the format of this file. Sessions have 2 or 3; those of 1 end with the payload, have no
 //!   `hi`, and are still read. Tombstones and aliases have 1.
 //!
 //! Invariant: decoded bytes are bytes that this module encoded. It opens nothing.
 
-use sessile_core::{Error, ErrorKind, Head, Result, Stored, Timestamp};
+use sessile_core::{Error, ErrorKind, Head, Owner, Result, Stored, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::words::{is_sealed, moment, ms, seal, words};
@@ -31,7 +33,10 @@ pub const HEADER_BYTES: usize = 72;
 /// Linux copies a write on every machine.
 pub const PAGE_BYTES: usize = 4_096;
 const MAGIC: u64 = u64::from_le_bytes(*b"sessile\0");
-const FORMAT: u64 = 2;
+/// That of sessions with an owner: to programs that would lose it the file is of a newer version.
+const FORMAT: u64 = 3;
+const QUARTER_SHIFT: u32 = 48;
+const BELOW_QUARTER: u64 = (1 << QUARTER_SHIFT) - 1;
 const LOW_HALF: u64 = 0xffff_ffff;
 
 /// The header of a file; the default is that of a placeholder.
@@ -51,7 +56,11 @@ impl Header {
     pub fn new<K>(stored: &Stored<K>, payload: &[u8], now: Timestamp) -> Header {
         let live = stored.head().is_some();
         Header {
-            format: if live { 2 } else { 1 },
+            format: match stored.head() {
+                Some(head) if head.owner.is_some() => 3,
+                Some(_) => 2,
+                None => 1,
+            },
             stored: retarget(stored, || Ok(())).unwrap_or_default(),
             has_expiry: live,
             written: now,
@@ -70,15 +79,21 @@ impl Header {
             _ => (2, 0, 0, None, None),
         };
         let high = if self.format >= 2 { self.payload_sum & !LOW_HALF } else { 0 };
+        let owner = self.stored.head().and_then(|head| head.owner);
+        let (first, last) = owner.map_or((0, 0), Owner::to_parts);
+        let beside = |word: u64, part: u64, at: u32| match owner {
+            Some(_) => word & BELOW_QUARTER | part >> (16 * at) << QUARTER_SHIFT,
+            None => word,
+        };
         seal(&[
             MAGIC | self.format << 56,
             kind | high,
-            version,
-            created,
-            self.written.as_ms(),
-            ms(ends),
-            ms(expires),
-            self.payload_bytes,
+            beside(version, first, 0),
+            beside(created, first, 1),
+            beside(self.written.as_ms(), first, 2),
+            beside(ms(ends), last.into(), 0),
+            beside(ms(expires), first, 3),
+            beside(self.payload_bytes, last.into(), 1),
             self.payload_sum,
         ])
     }
@@ -102,12 +117,23 @@ impl Header {
         if !is_sealed(bytes) {
             return Err(corrupt("the header of the session file is damaged"));
         }
+        let quarters = |words: [u64; 4]| {
+            words.iter().rev().fold(0, |joined, word| joined << 16 | word >> QUARTER_SHIFT)
+        };
+        let owner = Owner::from_parts(
+            quarters([version, created, written, expires]),
+            quarters([ends, payload_bytes, 0, 0]) as u32,
+        )
+        .filter(|_| format >= 3);
+        let below = if owner.is_some() { BELOW_QUARTER } else { u64::MAX };
+        let [version, created, written, expires, ends, payload_bytes] =
+            [version, created, written, expires, ends, payload_bytes].map(|word| word & below);
         let [created, written] = [created, written].map(Timestamp::from_ms);
         let (ends, expires) = (moment(ends), moment(expires));
         let stored = match kind & 0xff {
             1 => {
                 let expires = expires.unwrap_or(mtime);
-                Stored::Live(Head { version, created, written, expires, ends })
+                Stored::Live(Head { version, created, written, expires, ends, owner })
             }
             2 => Stored::Tombstone { mark: 0, forget: mtime },
             3 => Stored::Alias { target: (), grace_ends: ends.unwrap_or_default(), forget: mtime },
@@ -175,7 +201,7 @@ mod tests {
     fn header(payload: &[u8]) -> Header {
         let [created, written, expires] = [1, 2, 4].map(Timestamp::from_ms);
         let ends = Some(Timestamp::from_ms(3));
-        let head = Head { version: 7, created, written, expires, ends };
+        let head = Head { version: 7, created, written, expires, ends, owner: None };
         Header::new(&Stored::<()>::Live(head), payload, written)
     }
 
@@ -218,6 +244,19 @@ mod tests {
         header.unfill(&mut payload.to_vec()).unwrap();
         assert!(header.unfill(&mut b"cart: 2 book".to_vec()).is_err());
         assert_eq!(header.encode(), bytes, "a touch leaves it what it is");
+    }
+
+    #[test]
+    fn an_owner_lies_beside_the_numbers_of_a_header() {
+        for owner in [Owner::new(b"17").ok(), Owner::from_parts(u64::MAX, u32::MAX)] {
+            let mut owned = header(b"cart");
+            owned.stored = Stored::Live(Head { owner, ..owned.stored.head().unwrap() });
+            owned.format = 3;
+            let bytes = owned.encode();
+            assert_eq!(Header::decode(&bytes, LATER).unwrap(), owned);
+            assert_eq!(Header::new(&owned.stored, b"cart", owned.written), owned);
+        }
+        assert_eq!(header(b"cart").encode()[7], 2, "without an owner nothing has changed");
     }
 
     /// Half of a sum would let one in four thousand million mixed payloads pass.

@@ -1,8 +1,9 @@
 //! `stat` and `list` of both modes. They take no lock, hold up nobody and remove nothing.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use sessile_core::{Cursor, Filter, Listed, Page, Result, Stat};
+use sessile_core::{Cursor, Filter, Head, Key, Listed, Page, Result, Stat, follow_regenerated};
 
 use super::mode::{FileRole, Mode};
 use super::walk::{Walk, walk_in_order};
@@ -35,18 +36,27 @@ pub fn list(mode: &impl Mode, cursor: Option<&Cursor>, filter: &Filter) -> Resul
     walk_in_order(mode, "", after.unwrap_or_default(), only, &mut |path, key| {
         looked_at += 1;
         // The bin first: no file of another bin is read.
-        if filter.matches(key, u64::MAX)
-            && let Some((head, bytes)) = mode.read_head(key)
+        if filter.matches(key, u64::MAX, filter.owner)
+            && let Some((key, head, payload_bytes)) = find(mode, key, filter)
             && !head.expired(now)
-            && filter.matches(key, bytes)
+            && filter.matches(&key, payload_bytes, head.owner)
         {
-            page.entries.push(Listed { key: key.clone(), payload_bytes: bytes, head });
+            page.entries.push(Listed { key, payload_bytes, head });
         }
         let full = looked_at == filter.entries_max;
         page.next = full.then(|| Cursor(path.to_owned()));
         Ok(!full)
     })?;
     Ok(page)
+}
+
+/// The record under a key. In a listing of an owner a regenerated id leads to its session.
+fn find(mode: &impl Mode, key: &Key, filter: &Filter) -> Option<(Key, Head, u64)> {
+    follow_regenerated(key.clone(), |key| match mode.read_head(key) {
+        Some((head, bytes)) => Some(ControlFlow::Break((key.clone(), head, bytes))),
+        None if filter.owner.is_some() => mode.regenerated_to(key).map(ControlFlow::Continue),
+        None => None,
+    })
 }
 
 /// A path, if it is that of a session's file.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::Stat;
-use sessile_core::{Bin, Error, ErrorKind, Head, Key, Result, Stored, Timestamp, Ttl, Verified};
+use sessile_core::{
+    Bin, Error, ErrorKind, Head, Key, Owner, OwnerChange, Result, Stored, Timestamp, Ttl, Verified,
+};
 
 use super::directory::{Directory, FileName, Opened};
 use super::system::Identity;
@@ -64,11 +66,21 @@ pub trait Mode: Send + Sync + 'static {
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()>;
     /// Releases the lease if it succeeds. After an error the gate may still be held.
-    fn commit(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()>;
+    fn commit(&self, held: &Held, saved: (&[u8], Ttl, OwnerChange)) -> Result<()>;
     /// The caller has the gate.
     fn touch(&self, file: &OwnedFd, stat: &Stat, ttl: Ttl) -> Result<()>;
     /// Puts a tombstone in place of the file that the name had. False if it has another by now.
     fn destroy(&self, key: &Key, opened: Option<&Opened>) -> Result<bool>;
+    /// As [`sessile_core::Store::destroy_owned`]; the default is that of a mode without owners.
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let _ = (key, owner);
+        Err(ErrorKind::Unsupported.into())
+    }
+    /// The target of a regenerated id, also after its grace.
+    fn regenerated_to(&self, key: &Key) -> Option<Key> {
+        let _ = key;
+        None
+    }
     fn move_record(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()>;
     /// Removes a file that is no longer needed. True if it was an expired record.
     fn sweep_file(&self, role: &FileRole, name: &FileName<'_>) -> Result<bool>;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 use sessile_core::{
-    Budget, Capabilities, Cursor, ErrorKind, Filter, Found, HeldLock, Key, Page, Result, Stat,
-    Store, Swept, Ttl, Verified, destroy_aliases, follow_aliases,
+    Budget, Capabilities, Cursor, ErrorKind, Filter, Found, HeldLock, Key, Owner, OwnerChange,
+    Page, Result, Stat, Store, Swept, Ttl, Verified, destroy_aliases, follow_aliases,
 };
 
 use super::lock::{SessionLocks, lock_free, unlock};
@@ -83,9 +83,9 @@ impl<M: Mode> Store for Files<M> {
         self.mode.create(key, payload, ttl)
     }
 
-    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
         check_process(held.pid)?;
-        let committed = self.mode.commit(&held, payload, ttl);
+        let committed = self.mode.commit(&held, (payload, ttl, owner));
         if committed.is_err() {
             gate::release(&held.file);
             // The lease ends, whatever failed. The error of the commit says more.
@@ -145,6 +145,10 @@ impl<M: Mode> Store for Files<M> {
                 }
             }
         })
+    }
+
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        self.mode.destroy_owned(key, owner)
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {

@@ -88,7 +88,7 @@ fn decode_header(value: &[u8]) -> Option<Head> {
     let ends = moment(value, 50).map(|ends| Some(ends).filter(|ends| *ends != Timestamp::ZERO))?;
     let (version, created) = (number(value, 18)?, moment(value, 26)?);
     let (written, expires) = (moment(value, 34)?, moment(value, 42)?);
-    Some(Head { version, created, written, expires, ends })
+    Some(Head { version, created, written, expires, ends, owner: None })
 }
 
 fn take_old_key(key: &Key, payload: &mut Vec<u8>) -> Result<Key> {
@@ -135,7 +135,7 @@ mod tests {
     fn sample() -> Head {
         let ms = Timestamp::from_ms;
         let (created, written, expires, ends) = (ms(7), ms(8), ms(900), Some(ms(1_000)));
-        Head { version: 3, created, written, expires, ends }
+        Head { version: 3, created, written, expires, ends, owner: None }
     }
 
     fn key(id: &str) -> Key {

@@ -66,7 +66,11 @@ impl Migrate {
         let Begun { lease: mut old_lease, record, moved, .. } = self.from.begin(key, left())?;
         let Some(record) = record.filter(|_| !moved) else { return Ok(None) };
         let Some(rest) = Ttl::rest_of(&record.head, self.clock.now()) else { return Ok(None) };
-        match begun.lease.commit(&record.payload, rest) {
+        let mut new_lease = begun.lease;
+        if self.to.capabilities().owners {
+            new_lease.set_owner(record.head.owner)?;
+        }
+        match new_lease.commit(&record.payload, rest) {
             Ok(()) => {}
             Err(error) if lost_lock(&error) => return Ok(None),
             Err(error) => return Err(error),

@@ -16,7 +16,7 @@ use super::failure::{Attempt, LOCK_WAIT, MysqlFailure};
 use super::lock::{FENCE, Held, IS_READ_ONLY, RELEASE, SESSION_FENCE, holder, release};
 use super::row::{Row, decode, decode_head};
 use super::statement::Message;
-use super::statements::{READ_IF_LOCKED, Statements};
+use super::statements::{HEAD_COLUMNS, READ_IF_LOCKED, Statements};
 use crate::connections::deadline::Deadline;
 use crate::connections::pool::PooledConnection;
 use crate::locks::byte_lock::pause_after;
@@ -172,7 +172,7 @@ fn lock_and_read_once(
     let Some((fence, row)) = lock_and_select(connection, request, &selects)? else {
         return Ok(None);
     };
-    let read = decode(row, 0, 9, request.key);
+    let read = decode(row, 0, HEAD_COLUMNS, request.key);
     keep_if_readable(connection, request.name, fence, read)
 }
 
@@ -200,11 +200,14 @@ fn lock_and_read_by_name(
     let Some(fence) = fence(connection, row.as_ref(), 0)? else { return Ok(None) };
     // No kind, no row. A payload that is too large for this way is NULL.
     let row = row.filter(|row| !row.is_null(1));
-    let large = |row: &Row| row.integer(1).is_ok_and(|kind| kind == Some(0)) && row.is_null(10);
+    // After the fence and the head.
+    const PAYLOAD: usize = 1 + HEAD_COLUMNS;
+    let is_live = |row: &Row| row.integer(1).is_ok_and(|kind| kind == Some(0));
+    let large = |row: &Row| is_live(row) && row.is_null(PAYLOAD);
     let read = if row.as_ref().is_some_and(large) {
-        decode(connection.row(&statements.select, &key_values(key))?, 0, 9, key)
+        decode(connection.row(&statements.select, &key_values(key))?, 0, HEAD_COLUMNS, key)
     } else {
-        decode(row, 1, 10, key)
+        decode(row, 1, PAYLOAD, key)
     };
     keep_if_readable(connection, name, fence, read)
 }

@@ -1,6 +1,6 @@
 //! Commit: the next version of the record that the lease has read, or a new one.
 
-use sessile_core::{Head, Key, Limits, Stored, Timestamp, Ttl};
+use sessile_core::{Head, Key, Limits, OwnerChange, Stored, Timestamp, Ttl};
 
 use super::connection::Connection;
 use super::failure::{Attempt, DUPLICATE, NO_VALUE};
@@ -16,20 +16,22 @@ use crate::sql::value::{Value, key_values};
 pub(super) fn commit(
     held: &mut Held,
     statements: &Statements,
-    payload: &[u8],
-    ttl: Ttl,
+    (payload, ttl, set): (&[u8], Ttl, OwnerChange),
     now: Timestamp,
 ) -> Attempt<()> {
     let Held { key, lock, stored, begun, connection } = held;
     check_size(connection, payload)?;
     let of = (&*key, lock.as_str());
     repeat_on_collision(connection, |connection| {
-        if commit_at_once(connection, statements, of, (stored, *begun), payload, (ttl, now))? {
+        // The statements of the common cases leave the owner alone.
+        if set == OwnerChange::Keep
+            && commit_at_once(connection, statements, of, (stored, *begun), payload, (ttl, now))?
+        {
             return Ok(());
         }
         write_with_care(connection, statements, of, payload, now, |there| {
             let old = stored.check_lease(there, *begun, now)?;
-            Ok(Stored::Live(Head::next(old, ttl, now)))
+            Ok(Stored::Live(Head::next(old, ttl, now).with_owner(set)))
         })
     })
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use sessile_core::{Key, Result, Stored, Timestamp, follow_aliases};
+use sessile_core::{Key, Owner, Result, Stored, Timestamp, follow_aliases};
 
 use super::Mysql;
 use super::connection::{Connection, Results, unexpected};
@@ -45,6 +45,17 @@ pub(super) fn destroy(store: &Mysql, asked: &Key) -> Result<()> {
             }),
             _ => Err(MysqlFailure::RowChanged),
         }
+    })
+}
+
+pub(super) fn destroy_owned(store: &Mysql, key: &Key, owner: Owner) -> Result<bool> {
+    store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
+        let now = store.clock.now();
+        let tombstone = Stored::tombstone(random_mark()?.cast_unsigned(), now);
+        let mut values = row_values(key, &tombstone, None, now);
+        values.extend([Value::from(now), Value::from(owner)]);
+        let message = Message::of(&store.statements.replace_owned, &values);
+        Ok(connection.run(&message)?.changed() > 0)
     })
 }
 

@@ -44,6 +44,8 @@ impl From<Error> for MysqlFailure {
 
 pub(super) type Attempt<T> = Result<T, MysqlFailure>;
 
+pub(super) const DUPLICATE_COLUMN: u16 = 1_060;
+pub(super) const DUPLICATE_INDEX: u16 = 1_061;
 pub(super) const DUPLICATE: u16 = 1_062;
 pub(super) const LOCK_WAIT: u16 = 1_205;
 const DEADLOCK: u16 = 1_213;

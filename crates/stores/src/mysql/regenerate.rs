@@ -13,7 +13,7 @@ use super::failure::Attempt;
 use super::lock::{Held, release};
 use super::row::decode_head;
 use super::statement::Message;
-use super::statements::row_values;
+use super::statements::{OWNER_COLUMN, row_values};
 use super::transaction::repeat_on_collision;
 use crate::sql::value::key_values;
 
@@ -84,9 +84,14 @@ fn move_record(
         }
         let ([bin, old_id], [_, new_id]) = (key_values(key), key_values(new));
         let alias = Stored::alias(new.clone(), grace, now);
+        let mut alias = row_values(key, &alias, None, now);
+        // A listing of the owner that comes to the old id follows it: the new one may lie behind.
+        if let Some(owner) = alias.get_mut(OWNER_COLUMN) {
+            *owner = record.and_then(|record| record.owner).into();
+        }
         let message = message
             .then(&statements.rename, &[new_id, bin, old_id])
-            .then(&statements.insert, &row_values(key, &alias, None, now))
+            .then(&statements.insert, &alias)
             .then("COMMIT", &[]);
         connection.run(&message)?;
         Ok(None)

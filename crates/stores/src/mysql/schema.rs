@@ -4,29 +4,76 @@
 //! once (`IF NOT EXISTS` is atomic, and the number of the schema is in the comment of the table);
 //! an older program never works on a newer schema.
 
+use std::time::Instant;
+
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::connection::{Connection, numbers_of, unexpected};
-use super::failure::Attempt;
+use super::failure::{Attempt, DUPLICATE_COLUMN, DUPLICATE_INDEX};
+use super::options::Options;
 use super::statement::Message;
+use crate::connections::pool::PooledConnection;
 use crate::sql::row::Columns;
 use crate::sql::value::Value;
 use crate::sql::{SCHEMA, check_schema, foreign_table};
 
 /// What the comment of the table begins with; the number of the schema follows.
 const MARK: &str = "sessions of sessile, schema ";
+const OWNER_COLUMN: &str = "owner CHAR(24) CHARACTER SET ascii COLLATE ascii_bin NULL \
+                            COMMENT 'live: the digest of the owner, if there is one'";
 const COMMENT: &str = "SELECT TABLE_COMMENT, ENGINE FROM information_schema.TABLES
     WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ?";
+/// The index of owners, which comes after its column.
+const OWNERS: &str = "SELECT 1 FROM information_schema.STATISTICS
+    WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ? AND INDEX_NAME = 'owner' LIMIT 1";
+/// Others wait as long for the table, if a transaction of somebody else is at it.
+const ADD_LOCK_SECONDS_MAX: u32 = 1;
 /// Whether several servers of a cluster take writes. None knows the named locks of another.
 const CLUSTER: &str = "SHOW VARIABLES WHERE (Variable_name = 'wsrep_on' AND Value = 'ON')
     OR (Variable_name = 'group_replication_single_primary_mode' AND Value = 'OFF')";
 
-pub(super) fn create_or_check(connection: &mut Connection, table: &str) -> Attempt<()> {
+/// Returns whether the table has owners. One from before them gets the column and its index, if
+/// this user may add them.
+pub(super) fn create_or_check(connection: &mut Connection, options: &Options) -> Attempt<bool> {
+    let table = &options.table;
     check_server(&connection.facts.version)?;
     if !is_ours(connection, table)? {
         connection.run(&Message::of(&create(table), &[]))?;
         if !is_ours(connection, table)? {
             return Err(unexpected().into());
+        }
+    }
+    if has_owners(connection, table)? {
+        return Ok(true);
+    }
+    if let Err(failure) = add_owners(options) {
+        // The store is as good as it was before.
+        log::info!("the table has no column for owners: {:#}", Error::from(failure));
+    }
+    has_owners(connection, table)
+}
+
+fn has_owners(connection: &mut Connection, table: &str) -> Attempt<bool> {
+    Ok(connection.row(OWNERS, &[Value::Word(table)])?.is_some())
+}
+
+/// Over a connection of its own: the server may build the index for longer than we wait, and the
+/// store is opened all the same. Each statement may have been done by another process before.
+///
+/// Servers that can add a column without a copy of the table do so because it is the last and alone
+/// in its statement. The index is built from the table while others read and write it.
+fn add_owners(options: &Options) -> Attempt<()> {
+    let table = &options.table;
+    let mut connection = Connection::open(options, Instant::now() + options.timeouts.response)?;
+    let wait = format!("SET SESSION lock_wait_timeout = {ADD_LOCK_SECONDS_MAX}");
+    connection.run(&Message::of(&wait, &[]))?;
+    for (statement, done_before) in [
+        (format!("ALTER TABLE {table} ADD COLUMN {OWNER_COLUMN}"), DUPLICATE_COLUMN),
+        (format!("ALTER TABLE {table} ADD KEY owner (owner)"), DUPLICATE_INDEX),
+    ] {
+        match connection.run(&Message::of(&statement, &[])) {
+            Err(failure) if !failure.is(&[done_before]) => return Err(failure),
+            _ => {}
         }
     }
     Ok(())
@@ -78,9 +125,11 @@ fn create(table: &str) -> String {
             bytes   BIGINT       NOT NULL COMMENT 'of the payload',
             target  VARCHAR(256) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'regenerated: \
             the new id',
+            {OWNER_COLUMN},
             payload LONGBLOB         NULL COMMENT 'live: what the application stored',
             PRIMARY KEY (bin, id),
-            KEY due (due)
+            KEY due (due),
+            KEY owner (owner)
         ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC COMMENT = '{MARK}{SCHEMA}'"
     )
 }

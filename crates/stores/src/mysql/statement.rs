@@ -66,6 +66,11 @@ impl Message {
                 self.0.extend(word.chars().filter(|c| harmless(*c)));
                 self.0.push('\'');
             }
+            Value::Owner(digits) => {
+                self.0.push('\'');
+                self.0.extend(digits.map(char::from));
+                self.0.push('\'');
+            }
             Value::Bytes(bytes) => {
                 self.0.push_str("x'");
                 push_hex(&mut self.0, bytes);

@@ -46,45 +46,62 @@ pub(super) struct Statements {
     pub insert: String,
     /// A row in place of any. Values: [`row_values`].
     pub replace: String,
+    /// A row in place of a record of an owner. Values: [`row_values`]; now, the owner.
+    pub replace_owned: String,
     /// A row in place of a record or a tombstone. Values: [`row_values`].
     pub replace_unless_alias: String,
     pub delete: String,
+    /// What a listing reads; the index and the conditions follow.
+    pub list: String,
     /// Values: the new id; bin and id.
     pub rename: String,
 }
 
-/// What `row.rs` decodes, in its order.
+/// What `row.rs` decodes, in its order; then the owner.
 const HEAD: &str = "kind, version, created, written, expires, ends, due, mark, target";
+/// Columns of a row that is read, from its kind to its owner.
+pub(super) const HEAD_COLUMNS: usize = 10;
+/// Its place in a row and among [`row_values`].
+pub(super) const OWNER_COLUMN: usize = HEAD_COLUMNS - 1;
+/// The column of [`Statements::list`] that says where a regenerated id leads.
+pub(super) const LISTED_TARGET: usize = 9;
 
 impl Statements {
-    pub fn new(table: &str) -> Statements {
+    /// In a table from before owners all values stand at the same places: what is read as the owner
+    /// is NULL, and the one that is written, always NULL too, comes to nothing.
+    pub fn new(table: &str, has_owners: bool) -> Statements {
+        let head = format!("{HEAD}, {}", if has_owners { "owner" } else { "NULL" });
+        let (owner, owner_or_bytes) =
+            if has_owners { (", owner", "?, ?") } else { ("", "COALESCE(?, ?)") };
         let key = "bin = ? AND id = ?";
         // Without the lock no row is looked at, and none waited for.
         let key_if_locked = format!("bin = ? AND id = IF({SESSION_FENCE} IS NULL, NULL, ?)");
         let small = format!("LENGTH(payload) <= {LOCKED_BYTES_MAX}");
-        let columns = format!("{HEAD}, bytes, payload");
-        let set = columns.replace(", ", " = ?, ") + " = ?";
-        let replace = format!("UPDATE {table} SET {set} WHERE {key}");
+        let columns = format!("{HEAD}{owner}, bytes, payload");
+        let set = format!("{HEAD}{owner}").replace(", ", " = ?, ");
+        let bytes = if has_owners { "?" } else { owner_or_bytes };
+        let replace =
+            format!("UPDATE {table} SET {set} = ?, bytes = {bytes}, payload = ? WHERE {key}");
         Statements {
             table: table.to_owned(),
-            select: format!("SELECT {HEAD}, payload FROM {table} WHERE {key}"),
+            select: format!("SELECT {head}, payload FROM {table} WHERE {key}"),
             await_commit: format!("SELECT 1 FROM {table} WHERE {key_if_locked} LOCK IN SHARE MODE"),
-            select_if_locked: format!("SELECT {HEAD}, payload FROM {table} WHERE {key_if_locked}"),
+            select_if_locked: format!("SELECT {head}, payload FROM {table} WHERE {key_if_locked}"),
             prepare_read: format!(
                 "PREPARE {READ_IF_LOCKED} FROM 'SELECT ?, {}, MAX(IF({small}, payload, NULL)) \
                  FROM {table} WHERE bin = ? AND id = ? LOCK IN SHARE MODE'",
-                HEAD.split(", ")
+                head.split(", ")
                     .map(|column| format!("MAX({column})"))
                     .collect::<Vec<_>>()
                     .join(", ")
             ),
             begin: format!(
-                "SELECT IF({small}, IF(GET_LOCK(?, 0) = 1, payload, NULL), NULL), {FENCE}, {HEAD} \
+                "SELECT IF({small}, IF(GET_LOCK(?, 0) = 1, payload, NULL), NULL), {FENCE}, {head} \
                  FROM {table} \
                  WHERE {key} LOCK IN SHARE MODE SKIP LOCKED"
             ),
-            select_head: format!("SELECT {HEAD} FROM {table} WHERE {key}"),
-            lock_head: format!("SELECT {HEAD} FROM {table} WHERE {key} FOR UPDATE"),
+            select_head: format!("SELECT {head} FROM {table} WHERE {key}"),
+            lock_head: format!("SELECT {head} FROM {table} WHERE {key} FOR UPDATE"),
             // Only the version of a record is not 0. `due` stays: an UPDATE that names an indexed
             // column costs a third more, whether it changes or not. A record that would expire
             // before it is due needs another statement; the sum keeps the server from weighing the
@@ -106,10 +123,16 @@ impl Statements {
             delete_forgotten: format!("DELETE FROM {table} WHERE {key} AND kind = 1 AND due = 0"),
             insert: format!(
                 "INSERT INTO {table} ({columns}, bin, id) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {owner_or_bytes}, ?, ?, ?)"
             ),
+            replace_owned: format!("{replace} AND kind = 0 AND expires > ? AND owner = ?"),
             replace_unless_alias: format!("{replace} AND kind <> 2"),
             replace,
+            list: format!(
+                "SELECT bin, id, kind, version, created, written, expires, bytes, {}, target \
+                 FROM {table}",
+                if has_owners { "owner" } else { "NULL" }
+            ),
             delete: format!("DELETE FROM {table} WHERE {key}"),
             rename: format!("UPDATE {table} SET id = ? WHERE {key}"),
         }

@@ -303,6 +303,7 @@ fn encode(id: u32, values: &[Value<'_>]) -> Vec<u8> {
     let bytes = values.iter().map(|value| match value {
         Value::Word(word) => word.len(),
         Value::Bytes(bytes) => bytes.len(),
+        Value::Owner(digits) => digits.len(),
         Value::Number(_) | Value::Null => 0,
     });
     let mut out = Vec::with_capacity(bytes.sum::<usize>() + 16 + 16 * values.len());
@@ -320,7 +321,9 @@ fn encode(id: u32, values: &[Value<'_>]) -> Vec<u8> {
         out.put_u16_le(match value {
             Value::Number(_) => ColumnType::MYSQL_TYPE_LONGLONG as u16,
             Value::Null => ColumnType::MYSQL_TYPE_NULL as u16,
-            Value::Word(_) | Value::Bytes(_) => ColumnType::MYSQL_TYPE_VAR_STRING as u16,
+            Value::Word(_) | Value::Bytes(_) | Value::Owner(_) => {
+                ColumnType::MYSQL_TYPE_VAR_STRING as u16
+            }
         });
     }
     for value in values {
@@ -329,6 +332,7 @@ fn encode(id: u32, values: &[Value<'_>]) -> Vec<u8> {
             Value::Null => {}
             Value::Word(word) => out.put_lenenc_str(word.as_bytes()),
             Value::Bytes(bytes) => out.put_lenenc_str(bytes),
+            Value::Owner(digits) => out.put_lenenc_str(digits),
         }
     }
     out

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use sessile_core::{Error, ErrorKind, Head, Limits, Result, Stored, Timestamp, Ttl};
+use sessile_core::{Error, ErrorKind, Head, Limits, OwnerChange, Result, Stored, Timestamp, Ttl};
 
 use super::Postgres;
 use super::connection::{Call, Connection};
@@ -26,11 +26,15 @@ const END_WAIT_MAX: Duration = Duration::from_millis(2_500);
 const END_PAUSE: Duration = Duration::from_millis(25);
 
 /// One round trip, which gives up the lock too. When nothing was written the lock costs another.
-pub(super) fn commit(store: &Postgres, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+pub(super) fn commit(
+    store: &Postgres,
+    mut held: Held,
+    saved: (&[u8], Ttl, OwnerChange),
+) -> Result<()> {
     let (deadline, now) = (store.resume(&mut held)?, store.clock.now());
     let written = match held.lease.stored.live(held.lease.begun) {
-        Some(head) => replace(&mut held, head, payload, ttl, now),
-        None => insert(&mut held, payload, ttl, now),
+        Some(head) => replace(&mut held, head, saved, now),
+        None => insert(&mut held, saved, now),
     };
     let Held { lease, mut connection } = held;
     match written {
@@ -59,8 +63,7 @@ pub(super) fn commit(store: &Postgres, mut held: Held, payload: &[u8], ttl: Ttl)
 fn replace(
     held: &mut Held,
     head: Head,
-    payload: &[u8],
-    ttl: Ttl,
+    (payload, ttl, set): (&[u8], Ttl, OwnerChange),
     now: Timestamp,
 ) -> Attempt<StatementResult> {
     let Held { lease, connection } = held;
@@ -80,10 +83,20 @@ fn replace(
         connection.backend.into(),
         lease.lock.into(),
     ];
-    connection.run_one(Sql::Replace, &values)
+    match set {
+        OwnerChange::Keep => connection.run_one(Sql::Replace, &values),
+        OwnerChange::Set(owner) => {
+            let values: Vec<_> = values.into_iter().chain([owner.into()]).collect();
+            connection.run_one(Sql::ReplaceOwned, &values)
+        }
+    }
 }
 
-fn insert(held: &mut Held, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<StatementResult> {
+fn insert(
+    held: &mut Held,
+    (payload, ttl, set): (&[u8], Ttl, OwnerChange),
+    now: Timestamp,
+) -> Attempt<StatementResult> {
     let Held { lease, connection } = held;
     // The tombstone of a session that was destroyed since may be forgotten.
     if now.since(lease.begun) >= Limits::TOMBSTONE_TTL {
@@ -94,7 +107,7 @@ fn insert(held: &mut Held, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<
         Stored::Tombstone { mark, .. } => Some(mark.cast_signed()),
         _ => None,
     };
-    let head = Head::next(None, ttl, now);
+    let head = Head::next(None, ttl, now).with_owner(set);
     let [bin, id] = key_values(&lease.key);
     let values = [
         bin,
@@ -108,6 +121,7 @@ fn insert(held: &mut Held, payload: &[u8], ttl: Ttl, now: Timestamp) -> Attempt<
         head.created.into(),
         mark.into(),
         connection.backend.into(),
+        head.owner.into(),
     ];
     connection.run_one(Sql::Insert, &values)
 }

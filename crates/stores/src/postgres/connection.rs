@@ -183,6 +183,7 @@ impl Connection {
                 Value::Number(number) => out.put_i64(*number),
                 Value::Word(word) => out.put_slice(word.as_bytes()),
                 Value::Bytes(bytes) => out.put_slice(bytes),
+                Value::Owner(digits) => out.put_slice(digits),
             }
             Ok(IsNull::No)
         };

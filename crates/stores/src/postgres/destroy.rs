@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use sessile_core::{Error, ErrorKind, Key, Limits, Result, Stored, follow_aliases};
+use sessile_core::{Error, ErrorKind, Key, Limits, Owner, Result, Stored, follow_aliases};
 
 use super::Postgres;
 use super::connection::{Call, Connection};
@@ -31,6 +31,17 @@ pub(super) fn destroy(store: &Postgres, asked: &Key) -> Result<()> {
             Err(Error::new(ErrorKind::Io, why).advice("try again").into())
         };
         follow_aliases(asked, destroy).map(drop)
+    })
+}
+
+/// A regeneration that is writing the row meanwhile is waited for; the row then has another id.
+pub(super) fn destroy_owned(store: &Postgres, key: &Key, owner: Owner) -> Result<bool> {
+    store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
+        let now = store.clock.now();
+        let forget = now.plus(Limits::TOMBSTONE_TTL).into();
+        let [bin, id] = key_values(key);
+        let values = [bin, id, now.into(), forget, owner.into()];
+        Ok(!connection.run_one(Sql::DestroyOwned, &values)?.rows.is_empty())
     })
 }
 

@@ -13,6 +13,9 @@ pub struct TableNames {
     lock_space: String,
     /// Without the schema, which an index shares with its table.
     pub due_index: String,
+    pub owner_index: String,
+    /// The table has the column of owners.
+    pub has_owners: bool,
 }
 
 impl TableNames {
@@ -25,6 +28,8 @@ impl TableNames {
             about: name("_about"),
             lock_space: format!("{schema}\0{table}\0"),
             due_index: format!("\"{table}_due\""),
+            owner_index: format!("\"{table}_owner\""),
+            has_owners: true,
         }
     }
 

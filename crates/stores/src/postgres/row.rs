@@ -27,13 +27,13 @@ pub(super) fn decode_head(found: &StatementResult, key: &Key) -> Result<KeyRow> 
     let Some(row) = found.rows.first() else { return Ok(KeyRow::default()) };
     let integer = |column| row.integer(column)?.ok_or_else(wrong_type);
     let stored = row::stored(row, 0, key)?;
-    Ok(KeyRow { number: integer(9)?, writer: integer(10)?, stored })
+    Ok(KeyRow { number: integer(10)?, writer: integer(11)?, stored })
 }
 
 pub(super) fn decode(found: &StatementResult, key: &Key) -> Result<(KeyRow, Vec<u8>)> {
     let Some(row) = found.rows.first() else { return Ok(Default::default()) };
     let head = decode_head(found, key)?;
-    let payload = row::payload(&head.stored, row.bytes(11)?)?;
+    let payload = row::payload(&head.stored, row.bytes(12)?)?;
     Ok((head, payload))
 }
 

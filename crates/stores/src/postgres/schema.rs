@@ -15,12 +15,16 @@ use super::failure::{Attempt, PostgresFailure, code, unexpected};
 use super::names::TableNames;
 use super::options::{Host, Options};
 use crate::connections::options::Timeouts;
-use crate::connections::pool::PooledConnection;
+use crate::connections::pool::{AttemptFailure, PooledConnection};
 use crate::sql::{SCHEMA, check_schema, foreign_table};
 
 /// The sequence of fences is lifted when it is this far behind the server's time: far more numbers
 /// than are drawn between the look at it and the lift, and a shorter time than any restart takes.
 const BEHIND_US_MAX: u32 = 10_000;
+
+/// A table from before owners is indexed by whoever opens it up to this size: that takes a server
+/// well below a second, in which nobody writes.
+const INDEXED_BYTES_MAX: u32 = 64 << 20;
 
 pub struct Settings {
     pub options: Options,
@@ -121,7 +125,7 @@ fn greet(connection: &mut Connection) -> Attempt<(Option<String>, bool)> {
 /// Room is left on each page for the next version of a row, which then needs no new index entry
 /// ("HOT" in the server's documentation). Payloads are not compressed: the visitor waits for that.
 fn creation(names: &TableNames) -> String {
-    let TableNames { table, fences, about, due_index, .. } = names;
+    let TableNames { table, fences, about, due_index, owner_index, .. } = names;
     let turn = names.lock("", "create");
     format!(
         "SELECT pg_advisory_xact_lock({turn}), set_config('synchronous_commit', 'on', true);
@@ -140,11 +144,14 @@ fn creation(names: &TableNames) -> String {
             bin     text     COLLATE \"C\" NOT NULL,
             id      text     COLLATE \"C\" NOT NULL,
             target  text     COLLATE \"C\",
+            owner   text     COLLATE \"C\",
             payload bytea,
             UNIQUE (id, bin)
         ) WITH (fillfactor = 70);
         ALTER TABLE {table} ALTER COLUMN payload SET STORAGE EXTERNAL;
         CREATE INDEX IF NOT EXISTS {due_index} ON {table} (due, number);
+        CREATE INDEX IF NOT EXISTS {owner_index} ON {table} (owner, number)
+            WHERE owner IS NOT NULL;
         CREATE SEQUENCE IF NOT EXISTS {fences};
         CREATE TABLE IF NOT EXISTS {about} (version integer NOT NULL);
         INSERT INTO {about} SELECT {SCHEMA} WHERE NOT EXISTS (SELECT FROM {about})"
@@ -157,15 +164,17 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
         Error::new(ErrorKind::InvalidUrl, "the user's search_path names no schema that exists")
             .advice("add schema=public, or set search_path for the user")
     })?;
-    let names = TableNames::new(&schema, &options.table);
-    let exists = |name: &str| format!("to_regclass('{}') IS NOT NULL", name.replace('\'', "''"));
-    let exist = format!("SELECT {}, {}", exists(&names.table), exists(&names.about));
-    let found = connection.run_text(&exist)?;
-    let found: Vec<bool> =
-        found.iter().flatten().map(|cell| cell.as_deref() == Some("t")).collect();
-    match found.as_slice() {
-        [_, true] => {}
-        [true, false] => return Err(foreign_table().into()),
+    let mut names = TableNames::new(&schema, &options.table);
+    let found = connection.run_text(&look(&names))?;
+    let is = |at: usize, text: &str| {
+        found.first().and_then(|row| row.get(at)?.as_deref()).is_some_and(|found| found == text)
+    };
+    match (is(0, "t"), is(1, "t")) {
+        (_, true) => {
+            let lacks = Lacks { column: is(2, "0"), index: is(3, "0"), is_small: is(4, "t") };
+            names.has_owners = add_owners(&mut connection, &names, &lacks)?;
+        }
+        (true, false) => return Err(foreign_table().into()),
         _ => match connection.run_text(&creation(&names)) {
             Err(failure) if failure.is(code::UNDEFINED_COLUMN) => {
                 return Err(foreign_table().into());
@@ -176,6 +185,64 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
     check_tables(&mut connection, &names)?;
     connection.names = Arc::new(names);
     Ok(connection)
+}
+
+/// What a table from before owners lacks.
+struct Lacks {
+    column: bool,
+    index: bool,
+    is_small: bool,
+}
+
+/// Whether the tables are there, how often the column of owners and its index are, and whether the
+/// index may be made while the site runs.
+fn look(names: &TableNames) -> String {
+    let class = |name: &str| format!("to_regclass('{}')", name.replace('\'', "''"));
+    let (table, about) = (class(&names.table), class(&names.about));
+    format!(
+        "SELECT {table} IS NOT NULL, {about} IS NOT NULL,
+            (SELECT count(*) FROM pg_attribute
+                WHERE attrelid = {table} AND attname = 'owner' AND NOT attisdropped),
+            (SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+                AND a.attnum = i.indkey[0] AND a.attname = 'owner' WHERE i.indrelid = {table}),
+            pg_relation_size({table}) <= {INDEXED_BYTES_MAX}"
+    )
+}
+
+/// Returns whether the table has owners. One from before them gets the column, if this role may add
+/// it, and then the index. Each is a transaction of its own: for the column the server stops
+/// everybody else for an instant, for the index it reads the table once while nobody writes, so a
+/// large table is left to its administrator (`crates/stores/design/postgres.md`, *Owners*). Until
+/// it has the index, the sessions of an owner are found by a look at all.
+fn add_owners(connection: &mut Connection, names: &TableNames, lacks: &Lacks) -> Attempt<bool> {
+    let TableNames { table, owner_index, .. } = names;
+    let alone = "SELECT set_config('synchronous_commit', 'on', true),
+            set_config('lock_timeout', '1s', true);";
+    let column =
+        format!("{alone} ALTER TABLE {table} ADD COLUMN IF NOT EXISTS owner text COLLATE \"C\"");
+    let index = format!(
+        "{alone} CREATE INDEX IF NOT EXISTS {owner_index} ON {table} (owner, number)
+            WHERE owner IS NOT NULL"
+    );
+    if lacks.column && !is_done(connection, &column)? {
+        return Ok(false);
+    }
+    if lacks.index && lacks.is_small {
+        is_done(connection, &index)?;
+    }
+    Ok(true)
+}
+
+/// False where the server refuses: the store is then as good as it was before.
+fn is_done(connection: &mut Connection, change: &str) -> Attempt<bool> {
+    match connection.run_text(change) {
+        Ok(_) => Ok(true),
+        Err(failure) if failure.breaks_connection() => Err(failure),
+        Err(failure) => {
+            log::info!("the table is not brought up to date: {:#}", Error::from(failure));
+            Ok(false)
+        }
+    }
 }
 
 /// One round trip, which looks at the version and at the sequence of fences; one more to lift it.

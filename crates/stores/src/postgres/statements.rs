@@ -27,6 +27,8 @@ pub enum Sql {
     /// it. A pooling proxy may have brought us to a process without the lock: then nothing is
     /// changed. (A condition on values alone would cost the server another step of its plan.)
     Replace,
+    /// [`Sql::Replace`] that sets the owner `$12`.
+    ReplaceOwned,
     /// A new record in place of none, an expired one, a spent id, or the tombstone `$9`.
     Insert,
     /// A new record under a lock of its own, for the length of the statement: nobody may hold the
@@ -38,6 +40,8 @@ pub enum Sql {
     DestroyHeld,
     /// A tombstone in place of the row; returns what the row was.
     Destroy,
+    /// A tombstone in place of a live record of the owner `$5`; returns a row if there was one.
+    DestroyOwned,
     /// Makes room under the new id of a regeneration.
     ClearNew,
     MoveRecord,
@@ -46,11 +50,22 @@ pub enum Sql {
     /// the leased are left alone, the rest goes.
     Sweep,
     List,
+    /// The rows of the owner `$3`.
+    ListOwned,
 }
 
-/// What `row.rs` decodes, in its order; the payload follows.
-const COLUMNS: &str = "kind::bigint, version, created, written, expires, ends, due, mark, target, \
-                       number, writer";
+/// What `row.rs` decodes, in its order; the payload follows. A table from before owners has none.
+fn columns(names: &TableNames) -> String {
+    format!(
+        "kind::bigint, version, created, written, expires, ends, due, mark, target, {}, number, \
+         writer",
+        owner_of(names)
+    )
+}
+
+fn owner_of(names: &TableNames) -> &'static str {
+    if names.has_owners { "owner" } else { "NULL::text" }
+}
 
 /// The advisory locks of the database that are held.
 const HELD: &str = "(SELECT (classid::bigint << 32) | objid::bigint AS lock, pid FROM pg_locks
@@ -72,22 +87,28 @@ fn handed_over(lock: &str) -> String {
 }
 
 /// Writes a new record under a condition, in place of a row only under another one.
-fn new_record(table: &str, allowed: &str, replaceable: &str) -> String {
+fn new_record(names: &TableNames, owner: &str, allowed: &str, replaceable: &str) -> String {
+    let table = &names.table;
+    let (column, value, set) = if names.has_owners {
+        (", owner", format!(", {owner}::text"), format!(", owner = {owner}::text"))
+    } else {
+        ("", String::new(), String::new())
+    };
     format!(
         "INSERT INTO {table} AS t (bin, id, lock, kind, version, created, written, expires, due, \
-            ends, writer, mark, payload)
+            ends, writer, mark, payload{column})
         SELECT $1::text, $2::text, $3::bigint, 0, 1, $9::bigint, $4::bigint, $5::bigint, $5, \
-            $6::bigint, $7::bigint, 0, $8::bytea
+            $6::bigint, $7::bigint, 0, $8::bytea{value}
         WHERE {allowed} ON CONFLICT (id, bin) DO UPDATE SET kind = 0, version = 1, created = $9, \
             written = $4, expires = $5, due = $5, ends = $6, writer = $7, mark = 0, target = NULL, \
-            payload = $8
+            payload = $8{set}
         WHERE {replaceable}"
     )
 }
 
 impl Sql {
     pub fn lists(self) -> bool {
-        self == Sql::List
+        matches!(self, Sql::List | Sql::ListOwned)
     }
 
     /// As the server keeps it, once it is prepared.
@@ -110,10 +131,13 @@ impl Sql {
             Sql::TryLock => "SELECT pg_try_advisory_lock($1)".into(),
             Sql::Unlock => "SELECT pg_advisory_unlock($1)".into(),
             Sql::UnlockAll => "SELECT pg_advisory_unlock_all()".into(),
-            Sql::Read => {
-                format!("SELECT {COLUMNS}, payload FROM {table} WHERE bin = $1 AND id = $2")
+            Sql::Read => format!(
+                "SELECT {}, payload FROM {table} WHERE bin = $1 AND id = $2",
+                columns(names)
+            ),
+            Sql::ReadHead => {
+                format!("SELECT {} FROM {table} WHERE bin = $1 AND id = $2", columns(names))
             }
-            Sql::ReadHead => format!("SELECT {COLUMNS} FROM {table} WHERE bin = $1 AND id = $2"),
             Sql::Holder => format!(
                 "SELECT application_name,
                     (extract(epoch FROM clock_timestamp() - state_change) * 1000)::bigint
@@ -122,27 +146,37 @@ impl Sql {
             Sql::HeldBy => {
                 format!("SELECT EXISTS (SELECT FROM {HELD} WHERE lock = $1 AND pid = $2::bigint)")
             }
-            Sql::Replace => format!(
+            Sql::Replace | Sql::ReplaceOwned => format!(
                 "UPDATE {table} SET payload = $3, version = version + 1, written = $4, \
-                    writer = $5, {}
+                    writer = $5, {}{}
                 WHERE bin = $6 AND id = $7 AND version = $8 AND created = $9
                     AND kind = CASE pg_backend_pid() WHEN $10::bigint THEN 0 END
                 RETURNING {}",
+                if self == Sql::ReplaceOwned { "owner = $12::text, " } else { "" },
                 life("$2::bigint"),
                 handed_over("$11")
             ),
             Sql::Insert => format!(
                 "{} RETURNING {}",
                 new_record(
-                    table,
-                    "pg_backend_pid() = $11::bigint",
+                    names,
+                    "$12",
+                    // A value that no statement names is refused.
+                    if names.has_owners {
+                        "pg_backend_pid() = $11::bigint"
+                    } else {
+                        "pg_backend_pid() = $11::bigint AND $12::text IS NULL"
+                    },
                     "CASE t.kind WHEN 1 THEN t.mark = $10::bigint ELSE t.expires <= $4 END"
                 ),
                 handed_over("$3")
             ),
-            Sql::Create => {
-                new_record(table, "pg_try_advisory_xact_lock($3)", "t.kind = 1 OR t.expires <= $4")
-            }
+            Sql::Create => new_record(
+                names,
+                "NULL",
+                "pg_try_advisory_xact_lock($3)",
+                "t.kind = 1 OR t.expires <= $4",
+            ),
             Sql::Touch => format!(
                 "UPDATE {table} SET {}
                 WHERE bin = $3 AND id = $4 AND kind = 0 AND expires > $5
@@ -159,10 +193,18 @@ impl Sql {
             Sql::Destroy => format!(
                 "UPDATE {table} t SET kind = 1, version = 0, created = $3, written = $3, \
                     expires = $3, ends = NULL, due = $4, writer = 0, mark = {fence}, \
-                    target = NULL, payload = NULL
+                    target = NULL, payload = NULL{}
                 FROM (SELECT number, kind, target, expires FROM {table} WHERE bin = $1 AND id = $2
                     FOR UPDATE) AS old
-                WHERE t.number = old.number RETURNING old.kind::bigint, old.target, old.expires"
+                WHERE t.number = old.number RETURNING old.kind::bigint, old.target, old.expires",
+                if names.has_owners { ", owner = NULL" } else { "" }
+            ),
+            Sql::DestroyOwned => format!(
+                "UPDATE {table} SET kind = 1, version = 0, created = $3, written = $3, \
+                    expires = $3, ends = NULL, due = $4, writer = 0, mark = {fence}, \
+                    target = NULL, payload = NULL, owner = NULL
+                WHERE bin = $1 AND id = $2 AND kind = 0 AND expires > $3 AND owner = $5
+                RETURNING number"
             ),
             Sql::ClearNew => format!(
                 "DELETE FROM {table} WHERE bin = $1 AND id = $2 AND (kind = 1 OR expires <= $3)"
@@ -199,10 +241,12 @@ impl Sql {
                 FROM (SELECT) AS always LEFT JOIN (SELECT due, number FROM batch
                     ORDER BY due DESC, number DESC LIMIT 1) AS last ON true"
             ),
-            Sql::List => format!(
+            Sql::List | Sql::ListOwned => format!(
                 "SELECT bin, id, kind::bigint, version, created, written, expires,
-                    octet_length(payload)::bigint, number
-                FROM {table} WHERE number > $1 ORDER BY number LIMIT $2"
+                    octet_length(payload)::bigint, {}, number
+                FROM {table} WHERE number > $1{} ORDER BY number LIMIT $2",
+                owner_of(names),
+                if self == Sql::ListOwned { " AND owner = $3" } else { "" }
             ),
         }
     }

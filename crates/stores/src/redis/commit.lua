@@ -2,7 +2,9 @@
 local _, read, value, px, trusted = unpack(ARGV)
 local stamp = call('GETRANGE', data_key, 1, 17)
 if not mine then
-  local committed = string.sub(stamp, 1, 9) == 'L' .. string.sub(token, 1, 8)
+  local kind = string.sub(stamp, 1, 1)
+  local live = kind == 'L' or kind == 'O' -- with an owner
+  local committed = live and string.sub(stamp, 2, 9) == string.sub(token, 1, 8)
   local released = lock and string.sub(lock, 1, 17) == 'R' .. token
   if committed or released then -- the answer was lost
     if stamp ~= '' then call('PEXPIRE', data_key, call('PTTL', data_key)) end -- see replicas.rs

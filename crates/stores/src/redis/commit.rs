@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use sessile_core::{ErrorKind, Head, Limits, Result, Stored, Ttl};
+use sessile_core::{ErrorKind, Head, Limits, OwnerChange, Result, Stored, Ttl};
 
 use super::begin::Held;
 use super::bounded::Bounded;
@@ -15,16 +15,16 @@ use crate::locks::check_process;
 /// ever.
 const COMMIT_ATTEMPTS: usize = 8;
 
-pub fn commit(store: &Bounded<'_>, mut held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+pub fn commit(store: &Bounded<'_>, mut held: Held, saved: (&[u8], Ttl, OwnerChange)) -> Result<()> {
     check_process(held.pid)?;
     if let Some(connection) = held.watching.take()
         && store.servers.is_current(&connection, store.deadline)
-        && store.write_if_untouched(&held, connection, payload, ttl)?
+        && store.write_if_untouched(&held, connection, saved)?
     {
         return Ok(());
     }
     for _ in 0..COMMIT_ATTEMPTS {
-        let (value, px) = store.next_value(&held, payload, ttl);
+        let (value, px) = store.next_value(&held, saved);
         // Nothing read and nothing there proves that nothing was destroyed only while a tombstone
         // would last.
         let trusted = store.clock.now().since(held.since) < Limits::TOMBSTONE_TTL;
@@ -59,10 +59,9 @@ impl Bounded<'_> {
         &self,
         held: &Held,
         mut connection: Connection,
-        payload: &[u8],
-        ttl: Ttl,
+        saved: (&[u8], Ttl, OwnerChange),
     ) -> Result<bool> {
-        let (value, px) = self.next_value(held, payload, ttl);
+        let (value, px) = self.next_value(held, saved);
         let [lock, data, _] = self.names.of(&held.key);
         let mut commands = redis::pipe();
         commands.cmd("MULTI").ignore();
@@ -90,8 +89,13 @@ impl Bounded<'_> {
         }
     }
 
-    fn next_value(&self, held: &Held, payload: &[u8], ttl: Ttl) -> (Vec<u8>, u64) {
+    fn next_value(
+        &self,
+        held: &Held,
+        (payload, ttl, set): (&[u8], Ttl, OwnerChange),
+    ) -> (Vec<u8>, u64) {
         let now = self.clock.now();
-        self.value(&Stored::Live(Head::next(held.head, ttl, now)), &held.token, payload, now)
+        let next = Stored::Live(Head::next(held.head, ttl, now).with_owner(set));
+        self.value(&next, &held.token, payload, now)
     }
 }

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::RedisResult;
-use sessile_core::{Bin, Cursor, Filter, Head, Key, Listed, Page, Result, Stat, Stored};
+use sessile_core::{Bin, Cursor, Filter, Head, Key, Limits, Listed, Page, Result, Stat, Stored};
 
 use super::bounded::Bounded;
 use super::cluster::Node;
 use super::connection::Connection;
 use super::failure::redirection;
-use super::value::{HEADER_BYTES, decode_header};
+use super::value::{HEAD_BYTES, HEADER_BYTES, decode_header, payload_from};
+
+/// What a value begins with, and its length.
+type Beginning = (Vec<u8>, u64);
 
 const STEP: usize = 1_000;
 /// A count that takes longer stops and says so. Each step blocks the server for well under a
@@ -48,8 +51,9 @@ pub fn list(store: &Bounded<'_>, cursor: Option<&Cursor>, filter: &Filter) -> Re
     let rest = keys.split_off(filter.entries_max.min(keys.len()));
     let now = store.clock.now();
     let mut entries = Vec::new();
-    for (key, head, payload_bytes) in store.heads(keys)? {
-        if !head.expired(now) && filter.matches(&key, payload_bytes) {
+    let heads = if filter.owner.is_some() { store.heads_behind(keys) } else { store.heads(keys) };
+    for (key, head, payload_bytes) in heads? {
+        if !head.expired(now) && filter.matches(&key, payload_bytes, head.owner) {
             entries.push(Listed { key, payload_bytes, head });
         }
     }
@@ -84,41 +88,77 @@ impl Bounded<'_> {
     /// The heads of records, live or expired, and the sizes of their payloads, in one round trip to
     /// each server. Keys that are gone by now or hold something else are left out.
     fn heads(&self, keys: Vec<Key>) -> Result<Vec<(Key, Head, u64)>> {
-        let mut heads = Vec::new();
-        let mut keys = keys.into_iter().peekable();
-        while let Some(first) = keys.next() {
-            let node = self.servers.node_of(self.deadline, &first)?;
-            let mut together = vec![first];
-            // The keys of a page come from one server, and so nearly all are there.
-            while let Some(key) = keys.next_if(|key| {
-                let other = self.servers.node_of(self.deadline, key);
-                other.is_ok_and(|other| Arc::ptr_eq(&node, &other))
-            }) {
-                together.push(key);
+        let beginnings = self.beginnings(&keys, HEAD_BYTES)?;
+        let records = keys.into_iter().zip(beginnings).filter_map(|(key, beginning)| {
+            let (header, bytes) = beginning?;
+            let stored: Stored<()> = decode_header(&header, |_| Ok(())).ok()?;
+            let head = stored.head()?;
+            Some((key, head, bytes.checked_sub(payload_from(Some(&head)) as u64)?))
+        });
+        Ok(records.collect())
+    }
+
+    /// [`Bounded::heads`], where a regenerated id leads to its session, also after its grace: the
+    /// session may have got its id behind the scan. One more round trip for each step of aliases,
+    /// in a cluster to each server.
+    fn heads_behind(&self, keys: Vec<Key>) -> Result<Vec<(Key, Head, u64)>> {
+        let (mut heads, mut keys) = (Vec::new(), keys);
+        for step in 0..=Limits::ALIAS_STEPS_MAX + 1 {
+            // The first look finds the aliases, the others read their targets, too.
+            let read = if step == 0 { HEAD_BYTES } else { HEADER_BYTES + Limits::ID_BYTES_MAX };
+            let beginnings = self.beginnings(&keys, read)?;
+            let mut next = Vec::new();
+            for (key, beginning) in keys.into_iter().zip(beginnings) {
+                let Some((header, bytes)) = beginning else { continue };
+                let target = |id: &[u8]| if step == 0 { Ok(key.clone()) } else { key.sibling(id) };
+                let Ok(stored) = decode_header(&header, target) else { continue };
+                next.extend(stored.regenerated_to().cloned());
+                if let Some(head) = stored.head()
+                    && let Some(bytes) = bytes.checked_sub(payload_from(Some(&head)) as u64)
+                {
+                    heads.push((key, head, bytes));
+                }
             }
-            heads.extend(self.heads_at(&node, together)?);
+            keys = next;
         }
         Ok(heads)
     }
 
-    fn heads_at(&self, node: &Node, keys: Vec<Key>) -> Result<Vec<(Key, Head, u64)>> {
+    /// What the values of keys begin with, and their lengths, in one round trip to each server.
+    fn beginnings(&self, keys: &[Key], bytes: usize) -> Result<Vec<Option<Beginning>>> {
+        let (mut beginnings, mut keys) = (Vec::with_capacity(keys.len()), keys);
+        while let Some(first) = keys.first() {
+            let node = self.servers.node_of(self.deadline, first)?;
+            // The keys of a page come from one server, and so nearly all are there.
+            let is_elsewhere = |key: &Key| {
+                let other = self.servers.node_of(self.deadline, key);
+                !other.is_ok_and(|other| Arc::ptr_eq(&node, &other))
+            };
+            let end = keys.iter().skip(1).position(is_elsewhere).map_or(keys.len(), |at| at + 1);
+            let (together, rest) = keys.split_at(end);
+            beginnings.extend(self.beginnings_at(&node, together, bytes)?);
+            keys = rest;
+        }
+        Ok(beginnings)
+    }
+
+    fn beginnings_at(
+        &self,
+        node: &Node,
+        keys: &[Key],
+        bytes: usize,
+    ) -> Result<Vec<Option<Beginning>>> {
         let mut pipeline = redis::pipe();
-        for key in &keys {
+        for key in keys {
             let name = self.names.data(key);
-            pipeline.cmd("GETRANGE").arg(&name).arg(0).arg(HEADER_BYTES - 1);
+            pipeline.cmd("GETRANGE").arg(&name).arg(0).arg(bytes - 1);
             pipeline.cmd("STRLEN").arg(&name);
         }
         pipeline.ignore_errors();
-        let answers: Vec<Option<(Vec<u8>, u64)>> = node.with(self.deadline, |server| {
+        node.with(self.deadline, |server| {
             let answers: Vec<(RedisResult<_>, RedisResult<_>)> = pipeline.query(server)?;
             answers.into_iter().map(|(header, bytes)| of_a_string(header, bytes)).collect()
-        })?;
-        let records = keys.into_iter().zip(answers).filter_map(|(key, answer)| {
-            let (header, bytes) = answer?;
-            let stored: Stored<()> = decode_header(&header, |_| Ok(())).ok()?;
-            Some((key, stored.head()?, bytes.checked_sub(HEADER_BYTES as u64)?))
-        });
-        Ok(records.collect())
+        })
     }
 }
 

@@ -34,6 +34,7 @@ pub static COMMIT: Script = script!("commit.lua");
 pub static CREATE: Script = script!("create.lua");
 pub static DEPART: Script = script!("depart.lua");
 pub static DESTROY: Script = script!("destroy.lua");
+pub static DESTROY_OWNED: Script = script!("destroy_owned.lua");
 pub static REGENERATE: Script = script!("regenerate.lua");
 pub static RELEASE: Script = script!("release.lua");
 pub static TOUCH: Script = script!("touch.lua");

@@ -7,7 +7,8 @@ if refused then return refused end
 if token == '' and leads_on(head, now) then return call('GETRANGE', data_key, 58, -1) end
 if #head < 58 or string.byte(head) ~= 83 then return head == '' and 3 or 5 end
 local ends, expires = struct.unpack('<I8I8', head, 11)
-if string.byte(head, 2) ~= 76 or expires <= now then return 3 end
+local kind = string.byte(head, 2)
+if kind ~= 76 and kind ~= 79 or expires <= now then return 3 end
 if absolute_ms ~= '' then ends = struct.unpack('<I8', head, 43) + tonumber(absolute_ms) end
 expires = now + tonumber(idle_ms)
 if ends > 0 and ends < expires then expires = ends end

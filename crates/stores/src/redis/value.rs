@@ -24,9 +24,9 @@
 //!
 //! Numbers are little-endian; moments are milliseconds since 1970, 0 in `ends` means none.
 //!
-//! * `kind`: `L`, a live record; `D`, a tombstone (destroyed), whose `ends` is when it is
-//!   forgotten; `A`, an alias (regenerated), whose payload is the new id, `expires` the end of the
-//!   grace, and `ends` when it is forgotten.
+//! * `kind`: `L`, a live record; `O`, one with an owner, whose 12 bytes precede the payload; `D`, a
+//!   tombstone (destroyed), whose `ends` is when it is forgotten; `A`, an alias (regenerated): its
+//!   payload is the new id, `expires` the end of the grace, and `ends` when it is forgotten.
 //! * `writer`: the random mark of the last writer, the first bytes of its token. It is only
 //!   compared for equality, so nothing depends on a counter surviving.
 //! * `check`: of everything after it. A touch or a release rewrites what stands before it in place.
@@ -34,7 +34,7 @@
 //! `kind`, `writer` and `ends` (bytes 1 to 17) are the *stamp* that a lease remembers. The scripts
 //! know these offsets, too. Bytes from the server are untrusted and checked here.
 
-use sessile_core::{Head, Holder, Key, Result, Stored, Timestamp};
+use sessile_core::{Head, Holder, Key, Owner, Result, Stored, Timestamp};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::connections::key_value::{corrupt, from_header, moment, number, to_header};
@@ -42,12 +42,23 @@ use crate::locks::token::{self, Token, holder_bytes};
 
 const CHECKED_FROM: usize = 34;
 pub const HEADER_BYTES: usize = 58;
+/// With an owner.
+pub const HEAD_BYTES: usize = HEADER_BYTES + Owner::BYTES;
+const OWNED: u8 = b'O';
 const STAMP_BYTES: usize = 17;
+
+/// Where the payload of a record begins.
+pub fn payload_from(head: Option<&Head>) -> usize {
+    if head.is_some_and(|head| head.owner.is_some()) { HEAD_BYTES } else { HEADER_BYTES }
+}
 
 pub fn encode(stored: &Stored, token: &Token, payload: &[u8]) -> Vec<u8> {
     let Some((kind, head, payload)) = to_header(stored, payload) else { return Vec::new() };
     let moments = [head.created, head.written].map(|moment| moment.as_ms().to_le_bytes());
-    let checked = [&head.version.to_le_bytes(), moments.as_flattened(), payload].concat();
+    let owner = head.owner.map(Owner::to_bytes);
+    let kind = if owner.is_some() { OWNED } else { kind };
+    let owner = owner.as_ref().map_or(&[][..], |owner| owner.as_slice());
+    let checked = [&head.version.to_le_bytes(), moments.as_flattened(), owner, payload].concat();
     let mut value = Vec::with_capacity(CHECKED_FROM + checked.len());
     value.extend_from_slice(&[b'S', kind]);
     let ends = head.ends.map_or(0, Timestamp::as_ms);
@@ -66,11 +77,12 @@ pub fn decode(key: &Key, value: Option<Vec<u8>>) -> Result<(Stored, Vec<u8>)> {
         return Err(corrupt());
     }
     let stored = decode_header(&value, |id| key.sibling(id))?;
-    value.drain(..HEADER_BYTES);
+    let head = stored.head();
+    value.drain(..payload_from(head.as_ref()));
     Ok((stored, value))
 }
 
-/// What a data key holds by its first [`HEADER_BYTES`], which are not checked against the rest.
+/// What a data key holds by its first [`HEAD_BYTES`], which are not checked against the rest.
 /// `target` makes something of the rest of an alias.
 pub fn decode_header<K>(
     value: &[u8],
@@ -82,7 +94,12 @@ pub fn decode_header<K>(
         let (version, created) = (number(value, 34)?, moment(value, 42)?);
         let (written, expires) = (moment(value, 50)?, moment(value, 18)?);
         let kind = *value.get(1).filter(|_| value.first() == Some(&b'S'))?;
-        Some((kind, Head { version, created, written, expires, ends }, number(value, 2)?))
+        let owner = || {
+            let (owner, _) = value.get(HEADER_BYTES..)?.split_first_chunk()?;
+            Owner::from_bytes(*owner)
+        };
+        let (kind, owner) = if kind == OWNED { (b'L', Some(owner()?)) } else { (kind, None) };
+        Some((kind, Head { version, created, written, expires, ends, owner }, number(value, 2)?))
     };
     let (kind, head, mark) = read().ok_or_else(corrupt)?;
     from_header(kind, head, mark, || target(value.get(HEADER_BYTES..).unwrap_or_default()))
@@ -119,14 +136,17 @@ mod tests {
     fn live() -> Stored {
         let ms = Timestamp::from_ms;
         let (created, written, expires, ends) = (ms(7), ms(8), ms(900), Some(ms(1_000)));
-        Stored::Live(Head { version: 3, created, written, expires, ends })
+        Stored::Live(Head { version: 3, created, written, expires, ends, owner: None })
     }
 
     #[test]
     fn a_value_reads_back_as_it_was_written() {
         let (key, now) = (Key::session("a").unwrap(), Timestamp::from_ms(5));
         let alias = Stored::alias(Key::session("b").unwrap(), std::time::Duration::ZERO, now);
-        for stored in [live(), Stored::tombstone(token::mark(&TOKEN), now), alias, Stored::Nothing]
+        let owner = Owner::new(b"17").ok();
+        let owned = Stored::Live(Head { owner, ..live().head().unwrap() });
+        for stored in
+            [live(), owned, Stored::tombstone(token::mark(&TOKEN), now), alias, Stored::Nothing]
         {
             let value = encode(&stored, &TOKEN, b"cart");
             let read = decode(&key, Some(value.clone()).filter(|value| !value.is_empty())).unwrap();

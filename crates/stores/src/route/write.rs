@@ -3,7 +3,7 @@
 //! Invariant: at every instant the home store holds a payload, or a stub whose payload is complete.
 //! A process that dies in between leaves at most one orphan, which expires.
 
-use sessile_core::{ErrorKind, Key, Result, Ttl};
+use sessile_core::{ErrorKind, Key, Owner, OwnerChange, Result, Ttl};
 
 use super::read::{attempts, lost, unsettled};
 use super::stub::Stub;
@@ -15,8 +15,15 @@ pub fn create(route: &Route, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> 
 }
 
 /// If the large payload cannot be written, dropping `held` ends the lease, and the old value stays.
-pub fn commit(route: &Route, held: Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-    let Held { lease, stubs, stub: replaced } = held;
+pub fn commit(
+    route: &Route,
+    held: Held,
+    payload: &[u8],
+    ttl: Ttl,
+    owner: OwnerChange,
+) -> Result<()> {
+    let Held { mut lease, stubs, stub: replaced } = held;
+    lease.change_owner(owner)?;
     store_payload(route, stubs, payload, ttl, |bytes| lease.commit(bytes, ttl))?;
     remove(route, replaced.as_ref());
     Ok(())
@@ -59,6 +66,19 @@ pub fn destroy(route: &Route, key: &Key) -> Result<()> {
     home.store.destroy(key)?;
     remove(route, stub.as_ref());
     Ok(())
+}
+
+/// As [`destroy`], of exactly this key. A session that has moved to another id is not looked at,
+/// and keeps its large payload.
+pub fn destroy_owned(route: &Route, key: &Key, owner: Owner) -> Result<bool> {
+    let home = route.home_of(key);
+    let has_moved = home.store.find(key).is_ok_and(|found| found.moved_to.is_some());
+    let stub = if has_moved { None } else { home.stub_of(key).unwrap_or_default() };
+    let is_destroyed = home.store.destroy_owned(key, owner)?;
+    if is_destroyed {
+        remove(route, stub.as_ref());
+    }
+    Ok(is_destroyed)
 }
 
 /// `write` stores the home record.

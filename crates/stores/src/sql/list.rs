@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Cursor, Filter, Head, Listed, Page, Result, Stat, Timestamp};
 
-use super::row::{Columns, key, time, unsigned};
+use super::row::{Columns, key, owner, time, unsigned};
 
 const STAT_ROWS: usize = 1_000;
 const STAT_TIME_MAX: Duration = Duration::from_secs(2);
@@ -27,7 +27,8 @@ pub fn row_of(cursor: Option<&Cursor>) -> Result<i64> {
     cursor.map_or(Ok(i64::MIN), |cursor| cursor.parse(|text| text.parse().ok()))
 }
 
-/// Decodes `bin, id, kind, version, created, written, expires` and the bytes of the payload.
+/// Decodes `bin, id, kind, version, created, written, expires`, the bytes of the payload and
+/// `owner`.
 pub fn listed(row: &impl Columns) -> Result<Option<Listed>> {
     if row.integer(2)? != Some(0) {
         return Ok(None);
@@ -38,6 +39,7 @@ pub fn listed(row: &impl Columns) -> Result<Option<Listed>> {
         written: time(row, 5)?,
         expires: time(row, 6)?,
         ends: None,
+        owner: owner(row, 8)?,
     };
     let payload_bytes = row.integer(7)?.unwrap_or(0).unsigned_abs();
     Ok(Some(Listed { key: key(row, 0)?, payload_bytes, head }))
@@ -51,7 +53,7 @@ pub fn page(filter: &Filter, now: Timestamp, Chunk { records, last }: Chunk) -> 
         match record {
             Ok(Some(record))
                 if !record.head.expired(now)
-                    && filter.matches(&record.key, record.payload_bytes) =>
+                    && filter.matches(&record.key, record.payload_bytes, record.head.owner) =>
             {
                 page.entries.push(record);
             }

@@ -41,6 +41,8 @@ pub fn random_mark() -> Result<i64> {
     random::bytes().map(i64::from_le_bytes)
 }
 
+/// Of the tables. The column of owners came later and has no number: programs that do not know it
+/// go on beside those that do, so that workers can be updated one after the other.
 pub const SCHEMA: i64 = 1;
 
 /// Refuses (`Incompatible`) tables of another schema. `what` has them: "the table", "the file".
@@ -71,6 +73,7 @@ pub const ON_A_SERVER: Capabilities = Capabilities {
     waiting: Waiting::Event,
     sessions_bounded_by: SessionsBound::ServerDisk,
     listing: true,
+    owners: true,
     durability: &[Durability::None, Durability::Second, Durability::Commit],
     ..Capabilities::MINIMAL
 };

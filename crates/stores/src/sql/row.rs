@@ -3,7 +3,7 @@
 //! Invariant: the types, the signs and the parts that each kind must have are checked, because a
 //! table can be edited or damaged. Anything else is `Corrupt` and stays as it is.
 
-use sessile_core::{Bin, Error, Head, Key, Result, Stored, Timestamp};
+use sessile_core::{Bin, Error, Head, Key, Owner, Result, Stored, Timestamp};
 
 use super::value::Value;
 use super::{corrupt, ms};
@@ -40,8 +40,14 @@ pub fn key(row: &impl Columns, bin: usize) -> Result<Key> {
     Bin::new(bin).and_then(|bin| Key::in_bin(bin, id)).map_err(|_| malformed())
 }
 
+/// An owner, if there is one.
+pub fn owner(row: &impl Columns, column: usize) -> Result<Option<Owner>> {
+    let malformed = || corrupt("a stored row has a malformed owner");
+    row.text(column)?.map(|hex| Owner::from_hex(hex).ok_or_else(malformed)).transpose()
+}
+
 /// Decodes the row of `key`. From `first` on its columns are `kind, version, created, written,
-/// expires, ends, due, mark, target`.
+/// expires, ends, due, mark, target, owner`.
 pub fn stored(row: &impl Columns, first: usize, key: &Key) -> Result<Stored> {
     let (expires, due) = (time(row, first + 4)?, time(row, first + 6)?);
     match row.integer(first)? {
@@ -51,6 +57,7 @@ pub fn stored(row: &impl Columns, first: usize, key: &Key) -> Result<Stored> {
             written: time(row, first + 3)?,
             expires,
             ends: row.integer(first + 5)?.map(|_| time(row, first + 5)).transpose()?,
+            owner: owner(row, first + 9)?,
         })),
         Some(TOMBSTONE) => {
             let mark = row.integer(first + 7)?.ok_or_else(wrong_type)?.cast_unsigned();
@@ -75,7 +82,7 @@ pub fn payload(stored: &Stored, payload: Option<Vec<u8>>) -> Result<Vec<u8>> {
 
 /// The columns of a row without its key and payload, in the order of [`stored`]. A record is due
 /// when it expires. Nothing becomes a tombstone that is forgotten already.
-pub fn encoded(stored: &Stored, now: Timestamp) -> [Value<'_>; 9] {
+pub fn encoded(stored: &Stored, now: Timestamp) -> [Value<'_>; 10] {
     let (kind, expires) = match stored {
         Stored::Live(head) => (LIVE, head.expires),
         Stored::Alias { grace_ends, .. } => (ALIAS, *grace_ends),
@@ -96,5 +103,6 @@ pub fn encoded(stored: &Stored, now: Timestamp) -> [Value<'_>; 9] {
         } else {
             Value::Null
         },
+        head.and_then(|head| head.owner).into(),
     ]
 }

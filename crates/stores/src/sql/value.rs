@@ -1,6 +1,6 @@
 //! The values of statements, as the servers take them.
 
-use sessile_core::{Key, Timestamp};
+use sessile_core::{Key, Owner, Timestamp};
 
 use super::{ms, signed};
 
@@ -12,6 +12,8 @@ pub enum Value<'v> {
     /// An id, a bin, or the name of a lock.
     Word(&'v str),
     Bytes(&'v [u8]),
+    /// Hexadecimal digits.
+    Owner([u8; 2 * Owner::BYTES]),
 }
 
 impl From<i64> for Value<'_> {
@@ -29,6 +31,14 @@ impl From<u64> for Value<'_> {
 impl From<Timestamp> for Value<'_> {
     fn from(time: Timestamp) -> Self {
         ms(time).into()
+    }
+}
+
+impl From<Owner> for Value<'_> {
+    fn from(owner: Owner) -> Self {
+        let mut digits = [b'0'; 2 * Owner::BYTES];
+        digits.iter_mut().zip(owner.to_hex().bytes()).for_each(|(to, from)| *to = from);
+        Value::Owner(digits)
     }
 }
 

@@ -2,7 +2,7 @@
 //! of that record, or a new one.
 
 use rusqlite::Connection;
-use sessile_core::{Head, Key, Result, Stored, Timestamp, Ttl};
+use sessile_core::{Head, Key, OwnerChange, Result, Stored, Timestamp, Ttl};
 
 use super::connection::immediate;
 use super::row::{self, KeyRow};
@@ -34,19 +34,19 @@ impl Held {
 pub(super) fn commit(
     connection: &Connection,
     held: &Held,
-    payload: &[u8],
-    ttl: Ttl,
+    (payload, ttl, set): (&[u8], Ttl, OwnerChange),
     now: Timestamp,
 ) -> Result<()> {
     held.lock.check_owner()?;
-    if let Some(head) = held.stored.live(held.begun)
+    if set == OwnerChange::Keep
+        && let Some(head) = held.stored.live(held.begun)
         && replace(connection, held, head, payload, ttl, now)?
     {
         return Ok(());
     }
     immediate(connection, || {
         let (_, old) = held.check(connection, now)?;
-        let next = Stored::Live(Head::next(old, ttl, now));
+        let next = Stored::Live(Head::next(old, ttl, now).with_owner(set));
         row::put(connection, &held.key, &next, Some(payload), now)
     })
 }

@@ -15,7 +15,7 @@ use crate::sql::{corrupt, ms};
 macro_rules! columns {
     ($payload:literal) => {
         concat!(
-            "kind, version, created, written, expires, ends, due, mark, target, row, ",
+            "kind, version, created, written, expires, ends, due, mark, target, owner, row, ",
             $payload
         )
     };
@@ -74,7 +74,7 @@ fn select<T: Default>(
 
 pub(super) fn decode(columns: &Columns<'_>, key: &Key) -> Result<(KeyRow, Vec<u8>)> {
     let head = decode_head(columns, key)?;
-    let payload = columns.get_ref(10).ok().and_then(|value| value.as_blob_or_null().ok());
+    let payload = columns.get_ref(11).ok().and_then(|value| value.as_blob_or_null().ok());
     let payload = payload.ok_or_else(|| corrupt("a stored payload is not bytes"))?;
     let payload = row::payload(&head.stored, payload.map(<[u8]>::to_vec))?;
     Ok((head, payload))
@@ -82,7 +82,7 @@ pub(super) fn decode(columns: &Columns<'_>, key: &Key) -> Result<(KeyRow, Vec<u8
 
 fn decode_head(columns: &Columns<'_>, key: &Key) -> Result<KeyRow> {
     let stored = row::stored(columns, 0, key)?;
-    Ok(KeyRow { number: columns.get(9).map_err(failure)?, stored, due: row::time(columns, 6)? })
+    Ok(KeyRow { number: columns.get(10).map_err(failure)?, stored, due: row::time(columns, 6)? })
 }
 
 pub(super) fn put(
@@ -93,11 +93,11 @@ pub(super) fn put(
     now: Timestamp,
 ) -> Result<()> {
     let sql = "INSERT INTO session (kind, version, created, written, expires, ends, due, mark, \
-               target, bin, id, payload)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+               target, owner, bin, id, payload)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
         ON CONFLICT (bin, id) DO UPDATE SET kind = ?1, version = ?2, created = ?3, written = ?4, \
         expires = ?5,
-            ends = ?6, due = ?7, mark = ?8, target = ?9, payload = ?12";
+            ends = ?6, due = ?7, mark = ?8, target = ?9, owner = ?10, payload = ?13";
     let payload = payload.map_or(Value::Null, Value::Bytes);
     let values = encoded(stored, now).into_iter().chain(key_values(key)).chain([payload]);
     execute(connection, sql, params_from_iter(values)).map(drop)
@@ -106,6 +106,7 @@ pub(super) fn put(
 impl ToSql for Value<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match *self {
+            Value::Owner(ref digits) => ValueRef::Text(digits),
             Value::Number(number) => ValueRef::Integer(number),
             Value::Null => ValueRef::Null,
             Value::Word(word) => word.into(),

@@ -33,16 +33,25 @@ CREATE TABLE session (
     due     INTEGER NOT NULL, -- when a sweep looks at the row: never later than it may remove it
     mark    INTEGER NOT NULL, -- destroyed: which destruction it was
     target  TEXT,             -- regenerated: the new id
+    owner   TEXT,             -- live: the digest of the owner, if there is one
     payload BLOB,             -- live: what the application stored
     UNIQUE (bin, id)
 ) STRICT;
 CREATE INDEX session_due ON session (due);
+CREATE INDEX session_owner ON session (owner) WHERE owner IS NOT NULL;
 CREATE TABLE boot (
     number INTEGER PRIMARY KEY,
     id     TEXT NOT NULL      -- the last boot of the host on which the database was opened
 ) STRICT;
 PRAGMA application_id = 0x73657373;
 PRAGMA user_version = 1;
+";
+
+/// Of a database that was made before owners. It keeps its version, so that a program from then can
+/// open it and go on.
+const ADD_OWNERS: &str = "
+ALTER TABLE session ADD COLUMN owner TEXT;
+CREATE INDEX session_owner ON session (owner) WHERE owner IS NOT NULL;
 ";
 
 /// Returns the number of this boot.
@@ -53,6 +62,9 @@ pub(super) fn create_or_check(pool: &Pool, locks: &ByteLocks) -> Result<u64> {
             return Ok(None);
         }
         check_ours(connection)?;
+        if has_no_owners(connection)? {
+            return Ok(None);
+        }
         known_boot(connection, &boot)
     })?;
     if let Some(number) = known {
@@ -77,6 +89,9 @@ pub(super) fn create_or_check(pool: &Pool, locks: &ByteLocks) -> Result<u64> {
             immediate(connection, || connection.execute_batch(CREATE).map_err(failure))?;
         }
         check_ours(connection)?;
+        if has_no_owners(connection)? {
+            immediate(connection, || connection.execute_batch(ADD_OWNERS).map_err(failure))?;
+        }
         immediate(connection, || next_boot(connection, &boot))
     })
 }
@@ -87,6 +102,16 @@ fn pragma(connection: &Connection, name: &str) -> Result<i64> {
 
 fn is_new(connection: &Connection) -> Result<bool> {
     Ok(pragma(connection, "schema_version")? == 0 && pragma(connection, "application_id")? == 0)
+}
+
+/// Whether it is ours, from before owners.
+fn has_no_owners(connection: &Connection) -> Result<bool> {
+    if pragma(connection, "application_id")? != APPLICATION_ID {
+        return Ok(false);
+    }
+    let sql = "SELECT count(*) FROM pragma_table_info('session') WHERE name = 'owner'";
+    let count: i64 = connection.query_row(sql, [], |row| row.get(0)).map_err(failure)?;
+    Ok(count == 0)
 }
 
 fn check_ours(connection: &Connection) -> Result<()> {

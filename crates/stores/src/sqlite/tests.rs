@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use sessile_core::{
-    Absence, Budget, Clock, ErrorKind, Filter, Key, Limits, Sessions, Timestamp, Ttl,
+    Absence, Budget, Clock, ErrorKind, Filter, Key, Limits, Owner, Sessions, Timestamp, Ttl,
 };
 use tempfile::TempDir;
 
@@ -408,4 +408,60 @@ fn verify_names_rows_that_cannot_be_what_was_written_and_changes_none() {
                 .all(|problem| problem.starts_with("row ") && !problem.contains("secret"))
         );
     }
+}
+
+/// As a version without owners made it, with a session of 2040.
+const BEFORE_OWNERS: &str = "PRAGMA journal_mode = WAL;
+CREATE TABLE session (
+    row INTEGER PRIMARY KEY, bin TEXT NOT NULL, id TEXT NOT NULL, kind INTEGER NOT NULL,
+    version INTEGER NOT NULL, created INTEGER NOT NULL, written INTEGER NOT NULL,
+    expires INTEGER NOT NULL, ends INTEGER, due INTEGER NOT NULL, mark INTEGER NOT NULL,
+    target TEXT, payload BLOB, UNIQUE (bin, id)
+) STRICT;
+CREATE INDEX session_due ON session (due);
+CREATE TABLE boot (number INTEGER PRIMARY KEY, id TEXT NOT NULL) STRICT;
+PRAGMA application_id = 0x73657373;
+PRAGMA user_version = 1;
+INSERT INTO session (kind, version, created, written, expires, ends, due, mark, target, bin, id, \
+                             payload)
+    VALUES (0, 3, 1, 2, 2208988800000, NULL, 2208988800000, 0, NULL, 'session', 'old', x'63');";
+
+#[test]
+fn a_database_from_before_owners_keeps_its_sessions_and_gets_owners() {
+    let (scratch, owner) = (Scratch::new(), Owner::new(b"17").unwrap());
+    scratch.sql(BEFORE_OWNERS);
+    // A worker of that version, whose statements are prepared.
+    let before = Connection::open(scratch.file()).unwrap();
+    let save = "UPDATE session SET payload = ?1, version = version + 1 WHERE id = ?2";
+    let read = "SELECT version, payload FROM session WHERE id = ?1";
+    let mut statements = [save, read].map(|sql| before.prepare(sql).unwrap());
+    let mut serve = |id: &str| {
+        assert_eq!(statements[0].execute((b"more".as_slice(), id)).unwrap(), 1);
+        statements[1].query_row([id], |row| row.get::<_, Vec<u8>>(1)).unwrap()
+    };
+    serve("old");
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let scratch = &scratch;
+            scope.spawn(move || {
+                let sessions = scratch.open(&manual());
+                sessions.create(&key(&format!("s{number}")), b"1", ttl(60)).unwrap();
+            });
+        }
+    });
+    let sessions = scratch.open(&manual());
+    assert_eq!(sessions.peek(&key("old")).unwrap().unwrap().payload, b"more");
+    for id in ["old", "s1", "s2"] {
+        let mut begun = sessions.begin(&key(id), WAIT).unwrap();
+        begun.lease.set_owner(Some(owner)).unwrap();
+        begun.lease.commit(&vec![b'x'; 100_000], ttl(60)).unwrap();
+    }
+    assert_eq!(serve("s1"), b"more");
+    before.execute("UPDATE session SET kind = 1, payload = NULL WHERE id = 's2'", []).unwrap();
+    let listed = sessions.sessions_of(owner).unwrap().into_iter().map(|entry| entry.key);
+    assert_eq!(listed.collect::<Vec<_>>(), [key("old"), key("s1")]);
+    assert!(sessions.verify(&mut |_| {}).unwrap().problems.is_empty());
+    let version = |name| before.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(version("user_version"), 1, "earlier programs can open it");
+    assert_eq!(sessions.revoke(owner, None).unwrap(), 2);
 }

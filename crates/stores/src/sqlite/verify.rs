@@ -51,9 +51,9 @@ fn check_rows(
         let mut rows = statement.query((last, CHUNK_ROWS)).map_err(failure)?;
         let mut count = 0;
         while let Some(row) = rows.next().map_err(failure)? {
-            (last, count) = (row.get(9).map_err(failure)?, count + 1);
+            (last, count) = (row.get(10).map_err(failure)?, count + 1);
             verified.checked += 1;
-            if let Err(error) = key(row, 11).and_then(|key| decode(row, &key)) {
+            if let Err(error) = key(row, 12).and_then(|key| decode(row, &key)) {
                 verified.note(format!("row {last}: {}", error.why()));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Absence, Detail, ErrorKind, Ttl};
+use sessile_core::{Absence, Detail, ErrorKind, Owner, Sessions, Ttl};
 use sessile_stores::Context;
 use sessile_stores::copy::{self, Compared};
 
@@ -314,4 +314,45 @@ fn a_url_without_two_stores_says_what_is_missing() {
         assert_eq!(error.kind().code(), "invalid-url", "{url}: {told}");
         assert!(told.contains(word) && !told.contains("s3cret"), "{url}: {told}");
     }
+}
+
+#[test]
+fn a_session_moves_with_its_owner_and_those_of_an_owner_end_in_both_stores() {
+    let pair = Pair::new();
+    let [old, new, both] = pair.stores();
+    let [owner, other] = [b"17", b"18"].map(|name| Owner::new(name).unwrap());
+    let own = |store: &Sessions, id: &str, owner| {
+        let mut begun = store.begin(&key(id), WAIT).unwrap();
+        begun.lease.set_owner(Some(owner)).unwrap();
+        begun.lease.commit(b"cart", ttl()).unwrap();
+    };
+    ["moves", "stays", "changes"].iter().for_each(|id| own(&old, id, owner));
+    both.begin(&key("moves"), WAIT).unwrap().lease.release().unwrap();
+    own(&both, "changes", other);
+    own(&both, "new", owner);
+    assert_eq!(new.peek(&key("moves")).unwrap().unwrap().head.owner, Some(owner));
+    assert_eq!(both.sessions_of(owner).unwrap().len(), 3);
+    assert_eq!(both.revoke(owner, Some(&key("new"))).unwrap(), 2);
+    for id in ["moves", "stays"] {
+        assert!(both.peek(&key(id)).unwrap().is_none(), "{id}");
+    }
+    for id in ["changes", "new"] {
+        assert!(both.peek(&key(id)).unwrap().is_some(), "{id}");
+    }
+    assert_eq!(old.stat().unwrap().sessions, 0);
+}
+
+/// An interrupted move leaves a session in both stores, and another user may log in meanwhile.
+#[test]
+fn what_an_interrupted_move_left_does_not_end_the_session_of_another_user() {
+    let pair = Pair::new();
+    let [old, new, both] = pair.stores();
+    let [owner, other] = [b"17", b"18"].map(|name| Owner::new(name).unwrap());
+    for (store, owner) in [(&old, owner), (&new, other)] {
+        let mut begun = store.begin(&key("a"), WAIT).unwrap();
+        begun.lease.set_owner(Some(owner)).unwrap();
+        begun.lease.commit(b"cart", ttl()).unwrap();
+    }
+    assert_eq!(both.revoke(owner, None).unwrap(), 1, "what was left");
+    assert_eq!(both.peek(&key("a")).unwrap().unwrap().head.owner, Some(other));
 }

@@ -246,7 +246,7 @@ fn a_connection_that_the_server_has_closed_for_its_silence_costs_no_request() {
                 return Ok(());
             } else if !is_opened(server, &asked)? {
                 sender.send(connection).map_err(io::Error::other)?;
-                rows(server, 10, None, LAST)?;
+                rows(server, 11, None, LAST)?;
             }
         }
     });
@@ -269,7 +269,7 @@ fn a_deadlock_is_tried_again_however_short_the_time_for_an_answer() {
             if has(&asked, b"GET_LOCK") {
                 server.say(&done(MORE))?;
                 rows(server, 1, None, MORE)?;
-                rows(server, 10, None, MORE)?;
+                rows(server, 11, None, MORE)?;
                 rows(server, 1, Some(&["17"]), LAST)?;
             } else if has(&asked, b"INSERT") && !rolled_back {
                 server.say(b"\xff\xbd\x04#40001Deadlock found")?;
@@ -304,6 +304,8 @@ fn is_opened(server: &mut Server<impl Read + Write>, asked: &[u8]) -> io::Result
         rows(server, 5, Some(&["8.0.40", "67108864", "0", "1", "1"]), LAST)?;
     } else if has(asked, b"TABLE_COMMENT") {
         rows(server, 2, Some(&["sessions of sessile, schema 1", "InnoDB"]), LAST)?;
+    } else if has(asked, b"INDEX_NAME") {
+        rows(server, 1, Some(&["1"]), LAST)?;
     } else if has(asked, b"wsrep_on") {
         rows(server, 1, None, LAST)?;
     } else {

@@ -11,6 +11,8 @@ mod limits;
 #[cfg(test)]
 mod locks;
 #[cfg(test)]
+mod owners;
+#[cfg(test)]
 mod prepared;
 #[cfg(test)]
 mod refusals;

@@ -9,6 +9,8 @@ mod failures;
 #[cfg(test)]
 mod impostor;
 #[cfg(test)]
+mod owners;
+#[cfg(test)]
 mod pretence;
 #[cfg(test)]
 mod protocol;

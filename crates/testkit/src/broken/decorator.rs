@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Absence, Begun, Bin, Budget, Capabilities, Clock, Counter, Cursor, Details, Error, ErrorKind,
-    Filter, Found, Holder, Key, Lease, Limits, Page, Record, Result, Sessions, Stat, Store, Swept,
-    Ttl, Verified,
+    Absence, Begun, Bin, Budget, Capabilities, Clock, Cursor, Details, Error, ErrorKind, Filter,
+    Found, Holder, Key, Lease, Limits, Owner, OwnerChange, Page, Record, Result, Sessions, Stat,
+    Store, Swept, Ttl, Verified,
 };
 
 use super::StoreFault::{self, *};
@@ -171,6 +171,21 @@ impl BrokenStore {
         self.force(key, payload, ttl)
     }
 
+    fn change_owner(&self, lease: &mut Lease, owner: OwnerChange) -> Result<()> {
+        let forgets = self.is(OwnerForgotten) && owner == OwnerChange::Keep;
+        if forgets && self.inner.capabilities().owners {
+            return lease.set_owner(None);
+        }
+        let has_one = || {
+            let record = self.inner.peek(lease.key())?;
+            Ok::<_, Error>(record.is_some_and(|record| record.head.owner.is_some()))
+        };
+        if self.is(OwnerDropped) || self.is(OwnerStays) && has_one()? {
+            return Ok(());
+        }
+        lease.change_owner(owner)
+    }
+
     fn lease_of(&self, held: &mut BrokenLease) -> Option<Lease> {
         held.lease.take().or_else(|| self.scratch().leases.remove(&held.key))
     }
@@ -264,12 +279,9 @@ impl Store for BrokenStore {
         if self.is(PeekWaits) {
             drop(self.inner.begin(&key, secs(5))?);
         }
-        let spent = self.inner.count(Counter::SpentIds);
-        let record = self.inner.peek(&key)?;
-        let reported = self.inner.count(Counter::SpentIds) > spent;
-        let absence =
-            if reported && record.is_none() { Absence::Regenerated } else { Absence::Unknown };
-        Ok(self.found(&key, record, absence))
+        let found = self.inner.find(&key)?;
+        let moved_to = found.moved_to;
+        Ok(Found { moved_to, ..self.found(&key, found.record, found.absence) })
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -281,7 +293,13 @@ impl Store for BrokenStore {
         self.leaky(created, &key)
     }
 
-    fn commit(&self, mut held: BrokenLease, payload: &[u8], ttl: Ttl) -> Result<()> {
+    fn commit(
+        &self,
+        mut held: BrokenLease,
+        payload: &[u8],
+        ttl: Ttl,
+        owner: OwnerChange,
+    ) -> Result<()> {
         let (payload, ttl) = (self.payload(payload), self.ttl(ttl)?);
         let force = || self.force(&held.key, payload, ttl);
         match self.fault {
@@ -293,7 +311,8 @@ impl Store for BrokenStore {
             StealsFromLiving if held.lease.is_none() => return force(),
             _ => {}
         }
-        let lease = self.lease_of(&mut held).ok_or_else(|| held.lost())?;
+        let mut lease = self.lease_of(&mut held).ok_or_else(|| held.lost())?;
+        self.change_owner(&mut lease, owner)?;
         let committed = match self.fault {
             LostWrite => lease.release(),
             TornWrite | TornByCrash => self.tear(lease, &held.key, payload, ttl),
@@ -360,6 +379,14 @@ impl Store for BrokenStore {
         self.inner.destroy(&key)
     }
 
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let key = self.key(key)?;
+        if self.is(RevokesBlindly) {
+            return self.inner.destroy(&key).map(|()| true);
+        }
+        self.inner.destroy_owned(&key, owner)
+    }
+
     fn regenerate(&self, held: &mut BrokenLease, new: &Key, grace: Duration) -> Result<()> {
         let new = self.key(new)?;
         let grace = if self.is(OldIdStaysAlive) { Limits::GRACE_MAX } else { grace };
@@ -403,8 +430,10 @@ impl Store for BrokenStore {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        let all = Filter { owner: None, ..filter.clone() };
+        let filter = if self.is(OwnersMix) { &all } else { filter };
         let mut page = self.inner.list(cursor, filter)?;
-        if self.is(ListSkips) {
+        if self.is(ListSkips) || self.is(OwnedSkips) && filter.owner.is_some() {
             page.entries.pop();
         }
         Ok(page)

@@ -70,6 +70,12 @@ faults! {
     FenceFromRecord = "The fence is the record's version, which starts anew.";
     UnfairLock = "Waiters poll with growing pauses: the last holder wins again.";
     ListSkips = "A listing drops the last record of each page.";
+    OwnerForgotten = "A commit that sets no owner takes it away.";
+    OwnerDropped = "A commit sets no owner.";
+    RevokesBlindly = "A revocation ends what it has listed, whoever owns it by then.";
+    OwnerStays = "An owner is not replaced.";
+    OwnersMix = "The sessions of one owner are those of all.";
+    OwnedSkips = "The last session of an owner is not listed.";
     UndeclaredListing = "Listing works although it is not declared.";
     DestroyWaits = "Destroy waits for the lock.";
     PeekWaits = "Peek waits for the lock.";

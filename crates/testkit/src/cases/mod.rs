@@ -31,6 +31,7 @@ mod listing;
 mod locks;
 mod opening;
 mod operators;
+mod owners;
 mod processes;
 mod races;
 mod records;
@@ -53,6 +54,7 @@ pub fn all() -> Vec<Case> {
         limits::CASES,
         sweep::CASES,
         listing::CASES,
+        owners::CASES,
         operators::CASES,
         races::CASES,
         opening::CASES,

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from asgiref.sync import SyncToAsync
+from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends.base import (
     VALID_KEY_CHARS,
     CreateError,
@@ -29,6 +30,7 @@ from . import settings as ours
 T = TypeVar("T")
 
 KEY_LENGTH = 32
+OWNER_BYTES_MAX = 255
 STORED = ("stored", "touched")
 
 Made = weakref.WeakSet["SessionStore"]
@@ -61,6 +63,19 @@ def release_all(**_: Any) -> None:
 def forget_others(**_: Any) -> None:
     """What was made before a request is not its own."""
     _of_request.set(None)
+
+
+def owner_of(data: dict[str, Any]) -> str | None:
+    """The user who is logged in, as `django.contrib.auth` notes it."""
+    user = data.get(SESSION_KEY)
+    # A store takes no longer names.
+    return str(user) if user and len(str(user).encode()) <= OWNER_BYTES_MAX else None
+
+
+def revoke(user: Any, *, but: str | None = None) -> int:
+    """Ends all sessions of a user, but for the one with the key `but`: after a change of the
+    password, for example. Returns how many."""
+    return ours.store().revoke(user._meta.pk.value_to_string(user), but=but)
 
 
 request_started.connect(forget_others, dispatch_uid="sessile.django")
@@ -143,11 +158,15 @@ class SessionStore(SessionBase):
         payload = ours.serializer()().dumps(data)
         if must_create:
             request.close()
-        saved = self._changes(
-            lambda: self._reopened(must_create).save(
-                key, payload, changed=payload != self._payload, empty=not data, idle=max(age, 0)
-            )
-        )
+
+        def save() -> str:
+            opened = self._reopened(must_create)
+            if ours.store().has_owners:
+                opened.set_owner(owner_of(data))
+            changed = payload != self._payload
+            return opened.save(key, payload, changed=changed, empty=not data, idle=max(age, 0))
+
+        saved = self._changes(save)
         if saved not in STORED and saved != "nothing":
             raise UpdateError(f"the session is gone ({saved})")
         self._payload = payload

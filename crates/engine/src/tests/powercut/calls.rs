@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Budget, Store, Timestamp, Ttl};
+use sessile_core::{Budget, OwnerChange, Store, Timestamp, Ttl};
 
 use super::history::{History, START, key};
 use super::model::ChangeKind::{Destroy, Touch, Write};
@@ -112,7 +112,9 @@ impl History {
             self.active.borrow_mut().truncate(1);
         }
         let (content, payload, ttl) = self.fresh(self.content(number));
-        self.change(&[(number, content)], Write, || engine.commit(held, &payload, ttl));
+        self.change(&[(number, content)], Write, || {
+            engine.commit(held, &payload, ttl, OwnerChange::Keep)
+        });
     }
 
     /// Whether a touch is under way, which may be for the record of before or after.
@@ -193,7 +195,9 @@ impl History {
         let moved = self.change(&effects, Write, || engine.regenerate(&mut held, &key(new), grace));
         if moved.is_some() && self.chance(50) {
             let (content, payload, ttl) = self.fresh(self.content(new));
-            self.change(&[(new, content)], Write, || engine.commit(held, &payload, ttl));
+            self.change(&[(new, content)], Write, || {
+                engine.commit(held, &payload, ttl, OwnerChange::Keep)
+            });
         } else {
             self.change(&[], Write, || engine.release(held));
         }

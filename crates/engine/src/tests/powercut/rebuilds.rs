@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use sessile_core::{Clock, Store, Ttl};
+use sessile_core::{Clock, OwnerChange, Store, Ttl};
 
 use super::history::{START, StoreDisk, open_in};
 use crate::power_tests::{key, rebuilt, remove_control, value};
@@ -16,7 +16,7 @@ fn ttl(seconds: u64) -> Ttl {
 
 fn commit(engine: &Engine, payload: u8, seconds: u64) {
     let held = engine.begin(&key(1), Duration::ZERO).unwrap().0;
-    engine.commit(held, &[payload; 2_000], ttl(seconds)).unwrap();
+    engine.commit(held, &[payload; 2_000], ttl(seconds), OwnerChange::Keep).unwrap();
 }
 
 struct Site {

@@ -22,7 +22,7 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{FlockOperation, Stat, flock};
-use sessile_core::{Head, Result, Stored, Ttl};
+use sessile_core::{Head, OwnerChange, Result, Stored, Ttl};
 
 use super::OwnMode;
 use crate::files::content::read_header;
@@ -32,6 +32,8 @@ use crate::files::mode::{Held, Mode};
 use crate::files::system::{set_time, write_at};
 
 const PAGE_FILE: u64 = PAGE_BYTES as u64;
+
+type Saved<'a> = (&'a [u8], Ttl, OwnerChange);
 
 /// The first page of a file: whole, so that nothing is left of a longer payload, and aligned,
 /// because the second of two pages might not be in memory when the first is copied.
@@ -50,12 +52,12 @@ impl Page {
 }
 
 /// After an error the gate may still be held.
-pub(super) fn commit(store: &OwnMode, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-    let fits = HEADER_BYTES + payload.len() <= PAGE_BYTES;
+pub(super) fn commit(store: &OwnMode, held: &Held, saved: Saved<'_>) -> Result<()> {
+    let fits = HEADER_BYTES + saved.0.len() <= PAGE_BYTES;
     match (held.read, held.file_bytes) {
-        (None, 0) if !store.durable => fill(store, held, payload, ttl),
-        (Some(_), PAGE_FILE) if fits && !store.durable => overwrite(store, held, payload, ttl),
-        _ => rename_over(store, held, payload, ttl),
+        (None, 0) if !store.durable => fill(store, held, saved),
+        (Some(_), PAGE_FILE) if fits && !store.durable => overwrite(store, held, saved),
+        _ => rename_over(store, held, saved),
     }
 }
 
@@ -65,8 +67,8 @@ fn enter_lease(store: &OwnMode, held: &Held) -> Result<Stat> {
 }
 
 /// If it fails, the release removes the file.
-fn fill(store: &OwnMode, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-    let head = Head::next(None, ttl, store.now());
+fn fill(store: &OwnMode, held: &Held, (payload, ttl, set): Saved<'_>) -> Result<()> {
+    let head = Head::next(None, ttl, store.now()).with_owner(set);
     let rest = payload.get(PAGE_BYTES - HEADER_BYTES..).unwrap_or_default();
     write_at(&held.file, rest, PAGE_BYTES)?;
     enter_lease(store, held)?;
@@ -75,14 +77,15 @@ fn fill(store: &OwnMode, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
 
 /// Not if the modification time alone is the file's expiry (format 1): it changes before the bytes
 /// do, and a reader in between would find the record expired.
-fn overwrite(store: &OwnMode, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+fn overwrite(store: &OwnMode, held: &Held, saved: Saved<'_>) -> Result<()> {
+    let (payload, ttl, set) = saved;
     let header = read_header(&held.file, &enter_lease(store, held)?)?;
     if !header.has_expiry {
         gate::release(&held.file);
-        return rename_over(store, held, payload, ttl);
+        return rename_over(store, held, saved);
     }
     // The stored head: a touch without the lease may have set another absolute end meanwhile.
-    let head = Head::next(header.stored.head(), ttl, store.now());
+    let head = Head::next(header.stored.head(), ttl, store.now()).with_owner(set);
     write_first_page(&held.file, head, payload)
 }
 
@@ -102,15 +105,15 @@ fn write_first_page(file: &OwnedFd, head: Head, payload: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn rename_over(store: &OwnMode, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+fn rename_over(store: &OwnMode, held: &Held, (payload, ttl, set): Saved<'_>) -> Result<()> {
     let now = store.now();
-    let head = Head::next(held.read, ttl, now);
+    let head = Head::next(held.read, ttl, now).with_owner(set);
     let mut new = store.write(&held.key, &Stored::Live(head), payload)?;
     let stat = enter_lease(store, held)?;
     if held.read.is_some() {
         // As in `overwrite`.
         let stored = read_header(&held.file, &stat)?.stored;
-        let touched = Head::next(stored.head(), ttl, now);
+        let touched = Head::next(stored.head(), ttl, now).with_owner(set);
         if touched.ends != head.ends {
             let header = Header::new(&Stored::<()>::Live(touched), payload, now);
             write_at(&new.file, &header.encode(), 0)?;

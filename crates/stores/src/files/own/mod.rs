@@ -37,7 +37,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{OFlags, RenameFlags, Stat};
-use sessile_core::{Clock, Head, Key, Result, Stored, Timestamp, Ttl, Verified};
+use sessile_core::{
+    Clock, Head, Key, Owner, OwnerChange, Result, Stored, Timestamp, Ttl, Verified,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::claim::claim;
@@ -160,8 +162,8 @@ impl Mode for OwnMode {
         self.name(key).sync_if(self.durable)
     }
 
-    fn commit(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
-        commit::commit(self, held, payload, ttl)
+    fn commit(&self, held: &Held, saved: (&[u8], Ttl, OwnerChange)) -> Result<()> {
+        commit::commit(self, held, saved)
     }
 
     fn touch(&self, file: &OwnedFd, stat: &Stat, ttl: Ttl) -> Result<()> {
@@ -194,6 +196,30 @@ impl Mode for OwnMode {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
+        let name = self.name(key);
+        // Starts over when the name has got another file, as `Files::touch` does.
+        loop {
+            let Some(opened) = name.open_checked(OFlags::RDWR)? else { return Ok(false) };
+            let mut tombstone = self.write(key, &Stored::tombstone(0, self.now()), b"")?;
+            let Some(stat) = name.enter_gate(&opened)? else { continue };
+            // Under the gate: a commit in place may have changed the owner meanwhile. Unreadable
+            // bytes belong to nobody.
+            let stored = read_header(&opened.0, &stat).map(|header| header.stored);
+            let head = stored.ok().and_then(|stored| stored.live(self.now()));
+            if head.and_then(|head| head.owner) != Some(owner) {
+                return Ok(false);
+            }
+            tombstone.publish(&name)?;
+            name.sync_if(self.durable)?;
+            return Ok(true);
+        }
+    }
+
+    fn regenerated_to(&self, key: &Key) -> Option<Key> {
+        self.peek(key).ok()?.0.regenerated_to().cloned()
     }
 
     /// First the alias is published under the new id. Then one system call exchanges the two names:

@@ -35,7 +35,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, RenameFlags, Stat};
-use sessile_core::{Bin, Clock, Error, ErrorKind, Head, Key, Result, Stored, Timestamp, Ttl};
+use sessile_core::{
+    Bin, Clock, Error, ErrorKind, Head, Key, OwnerChange, Result, Stored, Timestamp, Ttl,
+};
 
 use self::directory::{PREFIX, PREFIX_BESIDE, SharedDirectory};
 use self::fairness::PhpFairness;
@@ -263,7 +265,8 @@ impl Mode for PhpMode {
         commit(self, key, (&file, &stat), payload, head)
     }
 
-    fn commit(&self, held: &Held, payload: &[u8], ttl: Ttl) -> Result<()> {
+    /// The files of PHP have no room for an owner.
+    fn commit(&self, held: &Held, (payload, ttl, _): (&[u8], Ttl, OwnerChange)) -> Result<()> {
         self.tell_of_early_removal(&held.key, ttl);
         gate::enter(&held.file)?;
         let stat = self.shared.file(&held.key)?.check_lease(held.identity)?;
@@ -285,7 +288,7 @@ impl Mode for PhpMode {
         let ends = note.and_then(|note| note.ends);
         let expires = capped(self.expiry(stat), note);
         let created = note.map_or(mtime(stat), |note| note.created);
-        let old = Head { version: 0, created, written: created, expires, ends };
+        let old = Head { version: 0, created, written: created, expires, ends, owner: None };
         let head = Stored::<Key>::Live(old).touched(ttl, self.now())?;
         if head.ends != ends {
             let note = note.unwrap_or(Note::unknown(created));

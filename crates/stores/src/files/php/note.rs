@@ -112,7 +112,7 @@ pub fn head(
         Some(Note { version, created, .. }) => (version + 1, created, mtime),
         None => (0, mtime, mtime),
     };
-    Some(Head { version, created, written, expires, ends })
+    Some(Head { version, created, written, expires, ends, owner: None })
 }
 
 /// The expiry of a record, not after the absolute end in its note.
@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn a_payload_of_phps_is_not_taken_for_the_noted_one() {
         let [created, written, now] = [1, 2, 9].map(Timestamp::from_ms);
-        let version = |version| Head { version, created, written, expires: now, ends: None };
+        let version =
+            |version| Head { version, created, written, expires: now, ends: None, owner: None };
         let note = Note::new(b"a|i:1;", version(3));
         assert_eq!(Note::decode(&note.encode()), Some(note));
         let ours = head(b"a|i:1;", now, now, Some(note)).unwrap();

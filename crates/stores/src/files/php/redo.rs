@@ -207,6 +207,7 @@ mod tests {
         written: Timestamp::ZERO,
         expires: Timestamp::ZERO,
         ends: None,
+        owner: None,
     };
 
     fn redo(file: &OwnedFd, old: &[u8], new: &[u8]) -> Redo {

@@ -1,0 +1,98 @@
+//! Revocation against a store whose sessions appear as fast as they are ended.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::*;
+use crate::Head;
+
+/// Each listing shows one session of the owner, under another id each time, as long as some are
+/// left to appear.
+struct Fleeting {
+    appear: AtomicU64,
+    destroyed: AtomicU64,
+}
+
+impl Store for Fleeting {
+    type Held = ();
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { listing: true, owners: true, ..Capabilities::MINIMAL }
+    }
+
+    fn begin(&self, _: &Key, _: Duration) -> Result<((), u64, Found)> {
+        Err(ErrorKind::Io.into())
+    }
+
+    fn peek(&self, _: &Key) -> Result<Found> {
+        Ok(Found::default())
+    }
+
+    fn create(&self, _: &Key, _: &[u8], _: Ttl) -> Result<()> {
+        Err(ErrorKind::Io.into())
+    }
+
+    fn commit(&self, (): (), _: &[u8], _: Ttl, _: OwnerChange) -> Result<()> {
+        Err(ErrorKind::Io.into())
+    }
+
+    fn touch(&self, _: &Key, _: Ttl) -> Result<()> {
+        Err(ErrorKind::Gone.into())
+    }
+
+    fn touch_held(&self, (): &mut (), _: Ttl) -> Result<()> {
+        Err(ErrorKind::Gone.into())
+    }
+
+    fn release(&self, (): ()) -> Result<()> {
+        Ok(())
+    }
+
+    fn destroy(&self, _: &Key) -> Result<()> {
+        Err(ErrorKind::Io.into())
+    }
+
+    /// Every second one is gone by then.
+    fn destroy_owned(&self, _: &Key, _: Owner) -> Result<bool> {
+        Ok(self.destroyed.fetch_add(1, Relaxed).is_multiple_of(2))
+    }
+
+    fn regenerate(&self, (): &mut (), _: &Key, _: Duration) -> Result<()> {
+        Err(ErrorKind::Io.into())
+    }
+
+    fn list(&self, _: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        let left = self.appear.load(Relaxed);
+        if left == 0 {
+            return Ok(Page::default());
+        }
+        self.appear.store(left - 1, Relaxed);
+        let ttl = Ttl::sliding(Duration::from_secs(60))?;
+        let head = Head::next(None, ttl, crate::Timestamp::from_ms(1));
+        let head = head.with_owner(OwnerChange::Set(filter.owner));
+        let entry = Listed { key: Key::session(&format!("s{left}"))?, payload_bytes: 0, head };
+        Ok(Page { entries: vec![entry], ..Page::default() })
+    }
+}
+
+fn revoked(appear: u64) -> Result<u64> {
+    let store = Fleeting { appear: AtomicU64::new(appear), destroyed: AtomicU64::new(0) };
+    let sessions = Sessions::new("fleeting:", store, Limits::default());
+    sessions.revoke(Owner::new(b"17").unwrap(), None)
+}
+
+#[test]
+fn a_revocation_goes_on_until_a_pass_finds_no_session() {
+    assert_eq!(revoked(0).unwrap(), 0);
+    assert_eq!(revoked(1).unwrap(), 1);
+    assert_eq!(revoked(15).unwrap(), 8, "only what was there is counted");
+}
+
+/// It once gave up after 16 passes and returned a number, as if no session were left.
+#[test]
+fn a_revocation_that_does_not_come_to_an_end_is_an_error() {
+    for appear in [16, 1_000] {
+        let error = revoked(appear).unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("as fast as they are ended"), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Tables from before owners: they get the column when they are opened, keep their sessions, and
+//! stay good for programs that do not know it.
+
+use std::time::Duration;
+
+use sessile_core::{Cursor, ErrorKind, Filter, Key, Owner, Sessions};
+
+use crate::setup::{Private, WAIT, key, open, payload_of, ttl};
+
+/// As a version without owners made it.
+const BEFORE: &str = "CREATE TABLE site.sessile_session (
+    bin     VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    id      VARCHAR(256) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
+    kind    TINYINT NOT NULL, version BIGINT NOT NULL, created BIGINT NOT NULL,
+    written BIGINT NOT NULL, expires BIGINT NOT NULL, ends BIGINT NULL, due BIGINT NOT NULL,
+    mark    BIGINT NOT NULL, bytes BIGINT NOT NULL,
+    target  VARCHAR(256) CHARACTER SET ascii COLLATE ascii_bin NULL,
+    payload LONGBLOB NULL,
+    PRIMARY KEY (bin, id), KEY due (due)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC COMMENT = 'sessions of sessile, schema 1'";
+/// A session in it, of 2040.
+const SESSION: &str =
+    "INSERT INTO site.sessile_session (kind, version, created, written, expires, ends,
+    due, mark, target, bytes, payload, bin, id)
+    VALUES (0, 3, 1, 2, 2208988800000, NULL, 2208988800000, 0, NULL, 4, 'cart', 'session', 'old')";
+
+fn of_before() -> Option<Private> {
+    let private = Private::start()?;
+    // In `test` everybody may do everything.
+    private.run("CREATE DATABASE site");
+    private.run(BEFORE);
+    private.run(SESSION);
+    // A user of a site often has no right to alter its tables.
+    private.run("CREATE USER shop@localhost IDENTIFIED BY ''");
+    private.run("GRANT SELECT, INSERT, UPDATE, DELETE ON site.* TO shop@localhost");
+    Some(private)
+}
+
+fn open_as(private: &Private, user: &str) -> Sessions {
+    let url = private.url("").replace("database=test", "database=site");
+    open(&url.replace("user=root", &format!("user={user}"))).unwrap()
+}
+
+fn of_the_shop(private: &Private) -> Sessions {
+    open_as(private, "shop")
+}
+
+fn owner() -> Owner {
+    Owner::new(b"17").unwrap()
+}
+
+fn own(store: &Sessions, id: &str) {
+    let mut begun = store.begin(&key(id), WAIT).unwrap();
+    begun.lease.set_owner(Some(owner())).unwrap();
+    begun.lease.commit(b"owned", ttl()).unwrap();
+}
+
+fn owned(store: &Sessions) -> Vec<Key> {
+    store.sessions_of(owner()).unwrap().into_iter().map(|entry| entry.key).collect()
+}
+
+/// Everything that a request may do, with small and large payloads.
+fn serve(store: &Sessions, id: &str) {
+    let other = key(&format!("{id}x"));
+    store.create(&key(id), b"created", ttl()).unwrap();
+    for bytes in [10, 10_000, 70_000] {
+        let payload = vec![b'x'; bytes];
+        store.begin(&key(id), WAIT).unwrap().lease.commit(&payload, ttl()).unwrap();
+        assert_eq!(payload_of(store, id).unwrap(), payload);
+        assert_eq!(store.begin(&key(id), WAIT).unwrap().record.unwrap().payload, payload);
+    }
+    store.touch(&key(id), ttl()).unwrap();
+    let mut begun = store.begin(&key(id), WAIT).unwrap();
+    begun.lease.regenerate(&other, Duration::from_secs(30)).unwrap();
+    begun.lease.commit(b"moved", ttl()).unwrap();
+    assert_eq!(payload_of(store, id).unwrap(), b"moved");
+    assert!(store.list(None::<&Cursor>, &Filter::default()).unwrap().entries.len() >= 2);
+    store.destroy(&key(id)).unwrap();
+    assert!(store.peek(&other).unwrap().is_none());
+    store.begin(&other, WAIT).unwrap().lease.commit(b"anew", ttl()).unwrap();
+    store.destroy(&other).unwrap();
+}
+
+#[test]
+fn a_table_from_before_owners_keeps_its_sessions_and_gets_owners() {
+    let Some(private) = of_before() else { return };
+    let store = open_as(&private, "root");
+    assert_eq!(payload_of(&store, "old").unwrap(), b"cart");
+    assert!(store.capabilities().owners);
+    own(&store, "old");
+    own(&store, "new");
+    assert_eq!(owned(&store), [key("new"), key("old")]);
+    serve(&store, "a");
+    assert_eq!(store.revoke(owner(), Some(&key("old"))).unwrap(), 1);
+    let schema = "SELECT COUNT(*) FROM information_schema.TABLES
+        WHERE TABLE_NAME = 'sessile_session' AND TABLE_COMMENT = 'sessions of sessile, schema 1'";
+    assert_eq!(private.number(schema), 1, "earlier programs take it for theirs");
+}
+
+#[test]
+fn a_user_who_may_not_alter_the_table_has_sessions_without_owners() {
+    let Some(private) = of_before() else { return };
+    let store = of_the_shop(&private);
+    assert!(!store.capabilities().owners);
+    assert_eq!(payload_of(&store, "old").unwrap(), b"cart");
+    serve(&store, "a");
+    let mut begun = store.begin(&key("old"), WAIT).unwrap();
+    let refused = begun.lease.set_owner(Some(owner())).unwrap_err();
+    assert_eq!(refused.kind(), &ErrorKind::Unsupported);
+    begun.lease.commit(b"goes on", ttl()).unwrap();
+    assert_eq!(store.sessions_of(owner()).unwrap_err().kind(), &ErrorKind::Unsupported);
+}
+
+#[test]
+fn many_that_open_a_table_from_before_owners_at_once_add_one_column() {
+    let Some(private) = of_before() else { return };
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let private = &private;
+            scope.spawn(move || {
+                let store = open_as(private, "root");
+                serve(&store, &format!("s{number}"));
+                assert!(store.capabilities().owners);
+            });
+        }
+    });
+    assert_eq!(payload_of(&open_as(&private, "root"), "old").unwrap(), b"cart");
+}
+
+/// What is opened by the shop's user works as a program that knows no owners: no statement of it
+/// names the column.
+#[test]
+fn workers_that_know_no_owners_go_on_beside_new_ones() {
+    let Some(private) = of_before() else { return };
+    let before = of_the_shop(&private);
+    // From the ninth begin on statements are prepared.
+    (0..20).for_each(|number| serve(&before, &format!("b{number}")));
+    let held = before.begin(&key("old"), WAIT).unwrap();
+    let store = open_as(&private, "root");
+    assert!(store.capabilities().owners, "nobody who holds a session keeps the column away");
+    held.lease.commit(b"cart", ttl()).unwrap();
+    own(&store, "old");
+    own(&store, "b");
+    (0..20).for_each(|number| serve(&before, &format!("c{number}")));
+    // Its commits keep the owner, and its log-outs count.
+    before.begin(&key("old"), WAIT).unwrap().lease.commit(b"more", ttl()).unwrap();
+    assert_eq!(owned(&store), [key("b"), key("old")]);
+    before.destroy(&key("b")).unwrap();
+    assert_eq!(owned(&store), [key("old")]);
+    // The next one that it starts finds the column.
+    assert!(of_the_shop(&private).capabilities().owners);
+}
