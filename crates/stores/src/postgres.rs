@@ -93,7 +93,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let options = Options::parse(url)?;
     let deadline = Deadline::new(Duration::ZERO, options.timeouts.response);
     let end = deadline.of_answer(Duration::ZERO);
-    let connect = || schema::create_or_check(&options, end);
+    let connect = || schema::create_or_check(&options, end, context.clock.now());
     let failover = options.hosts.failover();
     let may_pass = |failure: &PostgresFailure| {
         let passes = failure.is_transient() || failover.is_some() && failure.is_demotion();
@@ -148,6 +148,20 @@ impl Postgres {
         Ok(deadline)
     }
 
+    /// Whether the table has owners, which it may have got since it was opened.
+    fn has_owners(&self) -> bool {
+        let names = &self.pool.settings.names;
+        names.owners.look(
+            || self.clock.now(),
+            || {
+                self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
+                    schema::has_owners(connection, names)
+                })
+            },
+        );
+        names.owners.are_there()
+    }
+
     fn next_rows(
         &self,
         after: Option<&Cursor>,
@@ -169,10 +183,11 @@ impl Store for Postgres {
     type Held = Held;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { owners: self.pool.settings.names.has_owners, ..CAPABILITIES }
+        Capabilities { owners: self.has_owners(), ..CAPABILITIES }
     }
 
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+        self.has_owners();
         begin::begin(self, key, wait_max)
     }
 

@@ -39,6 +39,8 @@ pub struct Connection {
     failed: bool,
     retired: bool,
     prepared: BTreeMap<Sql, Prepared>,
+    /// Whether those name the columns of owners.
+    prepared_with_owners: bool,
     /// The server's process, by its own account.
     pub backend: i64,
 }
@@ -61,6 +63,7 @@ impl Connection {
             failed: false,
             retired: false,
             prepared: BTreeMap::new(),
+            prepared_with_owners: false,
             backend: 0,
         })
     }
@@ -143,7 +146,13 @@ impl Connection {
         done
     }
 
+    /// Statements that name the columns of owners take the place of those that do not.
     fn prepare(&mut self, calls: &[Call<'_>]) -> Attempt<()> {
+        let has_owners = self.names.owners.are_there();
+        if has_owners != self.prepared_with_owners {
+            self.prepared.clear();
+            self.prepared_with_owners = has_owners;
+        }
         let missing =
             calls.iter().map(|call| call.0).filter(|sql| !self.prepared.contains_key(sql));
         let mut missing: Vec<Sql> = missing.collect();
@@ -154,8 +163,9 @@ impl Connection {
         }
         let out = &mut self.wire.out;
         for sql in &missing {
-            frontend::parse(&sql.name(), &sql.text(&self.names), [], out)
-                .and_then(|()| frontend::describe(b'S', &sql.name(), out))?;
+            let name = sql.name(has_owners);
+            frontend::parse(&name, &sql.text(&self.names, has_owners), [], out)
+                .and_then(|()| frontend::describe(b'S', &name, out))?;
         }
         frontend::sync(out);
         self.wire.send()?;
@@ -170,7 +180,8 @@ impl Connection {
                 _ => return Err(unexpected()),
             };
             let sql = missing.next().ok_or_else(unexpected)?;
-            self.prepared.insert(sql, Prepared { name: sql.name(), columns: columns.into() });
+            let name = sql.name(has_owners);
+            self.prepared.insert(sql, Prepared { name, columns: columns.into() });
             Ok(())
         })
     }

@@ -1,7 +1,9 @@
 //! The names of a store's tables, and the numbers of its locks.
 
-use sessile_core::Key;
+use sessile_core::{Key, Timestamp};
 use sha2::{Digest, Sha256};
+
+use crate::sql::owner_columns::OwnerColumns;
 
 #[derive(Default)]
 pub struct TableNames {
@@ -14,8 +16,7 @@ pub struct TableNames {
     /// Without the schema, which an index shares with its table.
     pub due_index: String,
     pub owner_index: String,
-    /// The table has the column of owners.
-    pub has_owners: bool,
+    pub owners: OwnerColumns,
 }
 
 impl TableNames {
@@ -29,7 +30,7 @@ impl TableNames {
             lock_space: format!("{schema}\0{table}\0"),
             due_index: format!("\"{table}_due\""),
             owner_index: format!("\"{table}_owner\""),
-            has_owners: true,
+            owners: OwnerColumns::new(true, Timestamp::ZERO),
         }
     }
 

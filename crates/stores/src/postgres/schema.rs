@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sessile_core::{Error, ErrorKind};
+use sessile_core::{Error, ErrorKind, Timestamp};
 
 use super::connection::Connection;
 use super::failure::{Attempt, PostgresFailure, code, unexpected};
@@ -16,6 +16,7 @@ use super::names::TableNames;
 use super::options::{Host, Options};
 use crate::connections::options::Timeouts;
 use crate::connections::pool::{AttemptFailure, PooledConnection};
+use crate::sql::owner_columns::OwnerColumns;
 use crate::sql::{SCHEMA, check_schema, foreign_table};
 
 /// The sequence of fences is lifted when it is this far behind the server's time: far more numbers
@@ -25,6 +26,9 @@ const BEHIND_US_MAX: u32 = 10_000;
 /// A table from before owners is indexed by whoever opens it up to this size: that takes a server
 /// well below a second, in which nobody writes.
 const INDEXED_BYTES_MAX: u32 = 64 << 20;
+
+/// Everybody else waits behind a statement that waits for the table.
+const ADD_LOCK_MS_MAX: u32 = 100;
 
 pub struct Settings {
     pub options: Options,
@@ -145,6 +149,7 @@ fn creation(names: &TableNames) -> String {
             id      text     COLLATE \"C\" NOT NULL,
             target  text     COLLATE \"C\",
             owner   text     COLLATE \"C\",
+            owner_created bigint,
             payload bytea,
             UNIQUE (id, bin)
         ) WITH (fillfactor = 70);
@@ -158,7 +163,11 @@ fn creation(names: &TableNames) -> String {
     )
 }
 
-pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<Connection> {
+pub(super) fn create_or_check(
+    options: &Options,
+    deadline: Instant,
+    now: Timestamp,
+) -> Attempt<Connection> {
     let (mut connection, schema) = connect(options, deadline)?;
     let schema = options.schema.clone().or(schema).ok_or_else(|| {
         Error::new(ErrorKind::InvalidUrl, "the user's search_path names no schema that exists")
@@ -171,8 +180,10 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
     };
     match (is(0, "t"), is(1, "t")) {
         (_, true) => {
-            let lacks = Lacks { column: is(2, "0"), index: is(3, "0"), is_small: is(4, "t") };
-            names.has_owners = add_owners(&mut connection, &names, &lacks)?;
+            let columns = is(2, "0") || is(2, "1");
+            let lacks = Lacks { columns, index: is(3, "0"), is_small: is(4, "t") };
+            let has_owners = add_owners(&mut connection, &names, &lacks)?;
+            names.owners = OwnerColumns::new(has_owners, now);
         }
         (true, false) => return Err(foreign_table().into()),
         _ => match connection.run_text(&creation(&names)) {
@@ -189,42 +200,63 @@ pub(super) fn create_or_check(options: &Options, deadline: Instant) -> Attempt<C
 
 /// What a table from before owners lacks.
 struct Lacks {
-    column: bool,
+    columns: bool,
     index: bool,
     is_small: bool,
 }
 
-/// Whether the tables are there, how often the column of owners and its index are, and whether the
-/// index may be made while the site runs.
+/// Whether the tables are there, how many of the columns of owners and indexes on them are, and
+/// whether the index may be made while the site runs.
 fn look(names: &TableNames) -> String {
-    let class = |name: &str| format!("to_regclass('{}')", name.replace('\'', "''"));
     let (table, about) = (class(&names.table), class(&names.about));
     format!(
         "SELECT {table} IS NOT NULL, {about} IS NOT NULL,
-            (SELECT count(*) FROM pg_attribute
-                WHERE attrelid = {table} AND attname = 'owner' AND NOT attisdropped),
+            {},
             (SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
                 AND a.attnum = i.indkey[0] AND a.attname = 'owner' WHERE i.indrelid = {table}),
-            pg_relation_size({table}) <= {INDEXED_BYTES_MAX}"
+            pg_relation_size({table}) <= {INDEXED_BYTES_MAX}",
+        count_columns(&table)
     )
 }
 
-/// Returns whether the table has owners. One from before them gets the column, if this role may add
-/// it, and then the index. Each is a transaction of its own: for the column the server stops
+/// How many of the columns of owners the table has, of two. The table is an expression.
+fn count_columns(table: &str) -> String {
+    format!(
+        "(SELECT count(*) FROM pg_attribute WHERE attrelid = {table}
+            AND attname IN ('owner', 'owner_created') AND NOT attisdropped)"
+    )
+}
+
+/// Whether a table from before owners has got the columns since it was opened.
+pub(super) fn has_owners(connection: &mut Connection, names: &TableNames) -> Attempt<bool> {
+    let count = connection.run_text(&format!("SELECT {}", count_columns(&class(&names.table))))?;
+    Ok(count.first().and_then(|row| row.first()?.as_deref()) == Some("2"))
+}
+
+fn class(name: &str) -> String {
+    format!("to_regclass('{}')", name.replace('\'', "''"))
+}
+
+/// Returns whether the table has owners. One from before them gets the columns, if this role may
+/// add them, and then the index. Each is a transaction of its own: for the columns the server stops
 /// everybody else for an instant, for the index it reads the table once while nobody writes, so a
 /// large table is left to its administrator (`crates/stores/design/postgres.md`, *Owners*). Until
 /// it has the index, the sessions of an owner are found by a look at all.
 fn add_owners(connection: &mut Connection, names: &TableNames, lacks: &Lacks) -> Attempt<bool> {
     let TableNames { table, owner_index, .. } = names;
-    let alone = "SELECT set_config('synchronous_commit', 'on', true),
-            set_config('lock_timeout', '1s', true);";
-    let column =
-        format!("{alone} ALTER TABLE {table} ADD COLUMN IF NOT EXISTS owner text COLLATE \"C\"");
+    let alone = format!(
+        "SELECT set_config('synchronous_commit', 'on', true),
+            set_config('lock_timeout', '{ADD_LOCK_MS_MAX}ms', true);"
+    );
+    let columns = format!(
+        "{alone} ALTER TABLE {table} ADD COLUMN IF NOT EXISTS owner text COLLATE \"C\",
+            ADD COLUMN IF NOT EXISTS owner_created bigint"
+    );
     let index = format!(
         "{alone} CREATE INDEX IF NOT EXISTS {owner_index} ON {table} (owner, number)
             WHERE owner IS NOT NULL"
     );
-    if lacks.column && !is_done(connection, &column)? {
+    if lacks.columns && !is_done(connection, &columns)? {
         return Ok(false);
     }
     if lacks.index && lacks.is_small {
@@ -239,7 +271,11 @@ fn is_done(connection: &mut Connection, change: &str) -> Attempt<bool> {
         Ok(_) => Ok(true),
         Err(failure) if failure.breaks_connection() => Err(failure),
         Err(failure) => {
-            log::info!("the table is not brought up to date: {:#}", Error::from(failure));
+            log::warn!(
+                "the table from before owners is not brought up to date ({:#}): \
+                 crates/stores/design/postgres.md says under Owners what to do",
+                Error::from(failure)
+            );
             Ok(false)
         }
     }

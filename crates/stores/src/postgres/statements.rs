@@ -55,16 +55,18 @@ pub enum Sql {
 }
 
 /// What `row.rs` decodes, in its order; the payload follows. A table from before owners has none.
-fn columns(names: &TableNames) -> String {
+fn columns(has_owners: bool) -> String {
     format!(
         "kind::bigint, version, created, written, expires, ends, due, mark, target, {}, number, \
          writer",
-        owner_of(names)
+        owner_of(has_owners)
     )
 }
 
-fn owner_of(names: &TableNames) -> &'static str {
-    if names.has_owners { "owner" } else { "NULL::text" }
+/// A program from before owners leaves the owner of what it destroys in the row. It is not that of
+/// the next session there, which was created later.
+fn owner_of(has_owners: bool) -> &'static str {
+    if has_owners { "CASE owner_created WHEN created THEN owner END" } else { "NULL::text" }
 }
 
 /// The advisory locks of the database that are held.
@@ -87,10 +89,18 @@ fn handed_over(lock: &str) -> String {
 }
 
 /// Writes a new record under a condition, in place of a row only under another one.
-fn new_record(names: &TableNames, owner: &str, allowed: &str, replaceable: &str) -> String {
-    let table = &names.table;
-    let (column, value, set) = if names.has_owners {
-        (", owner", format!(", {owner}::text"), format!(", owner = {owner}::text"))
+fn new_record(
+    (table, has_owners): (&str, bool),
+    owner: &str,
+    allowed: &str,
+    replaceable: &str,
+) -> String {
+    let (column, value, set) = if has_owners {
+        (
+            ", owner, owner_created",
+            format!(", {owner}::text, $9::bigint"),
+            format!(", owner = {owner}::text, owner_created = $9"),
+        )
     } else {
         ("", String::new(), String::new())
     };
@@ -112,12 +122,12 @@ impl Sql {
     }
 
     /// As the server keeps it, once it is prepared.
-    pub fn name(self) -> String {
-        format!("sessile_{self:?}")
+    pub fn name(self, has_owners: bool) -> String {
+        format!("sessile_{self:?}{}", if has_owners { "" } else { "_before_owners" })
     }
 
     #[allow(clippy::too_many_lines, reason = "a table")]
-    pub fn text(self, names: &TableNames) -> String {
+    pub fn text(self, names: &TableNames, has_owners: bool) -> String {
         let table = &names.table;
         let fence = format!("nextval('{}')", names.fences.replace('\'', "''"));
         match self {
@@ -133,10 +143,10 @@ impl Sql {
             Sql::UnlockAll => "SELECT pg_advisory_unlock_all()".into(),
             Sql::Read => format!(
                 "SELECT {}, payload FROM {table} WHERE bin = $1 AND id = $2",
-                columns(names)
+                columns(has_owners)
             ),
             Sql::ReadHead => {
-                format!("SELECT {} FROM {table} WHERE bin = $1 AND id = $2", columns(names))
+                format!("SELECT {} FROM {table} WHERE bin = $1 AND id = $2", columns(has_owners))
             }
             Sql::Holder => format!(
                 "SELECT application_name,
@@ -152,17 +162,21 @@ impl Sql {
                 WHERE bin = $6 AND id = $7 AND version = $8 AND created = $9
                     AND kind = CASE pg_backend_pid() WHEN $10::bigint THEN 0 END
                 RETURNING {}",
-                if self == Sql::ReplaceOwned { "owner = $12::text, " } else { "" },
+                if self == Sql::ReplaceOwned {
+                    "owner = $12::text, owner_created = $9, "
+                } else {
+                    ""
+                },
                 life("$2::bigint"),
                 handed_over("$11")
             ),
             Sql::Insert => format!(
                 "{} RETURNING {}",
                 new_record(
-                    names,
+                    (table, has_owners),
                     "$12",
                     // A value that no statement names is refused.
-                    if names.has_owners {
+                    if has_owners {
                         "pg_backend_pid() = $11::bigint"
                     } else {
                         "pg_backend_pid() = $11::bigint AND $12::text IS NULL"
@@ -172,7 +186,7 @@ impl Sql {
                 handed_over("$3")
             ),
             Sql::Create => new_record(
-                names,
+                (table, has_owners),
                 "NULL",
                 "pg_try_advisory_xact_lock($3)",
                 "t.kind = 1 OR t.expires <= $4",
@@ -197,13 +211,14 @@ impl Sql {
                 FROM (SELECT number, kind, target, expires FROM {table} WHERE bin = $1 AND id = $2
                     FOR UPDATE) AS old
                 WHERE t.number = old.number RETURNING old.kind::bigint, old.target, old.expires",
-                if names.has_owners { ", owner = NULL" } else { "" }
+                if has_owners { ", owner = NULL" } else { "" }
             ),
             Sql::DestroyOwned => format!(
                 "UPDATE {table} SET kind = 1, version = 0, created = $3, written = $3, \
                     expires = $3, ends = NULL, due = $4, writer = 0, mark = {fence}, \
                     target = NULL, payload = NULL, owner = NULL
                 WHERE bin = $1 AND id = $2 AND kind = 0 AND expires > $3 AND owner = $5
+                    AND owner_created = created
                 RETURNING number"
             ),
             Sql::ClearNew => format!(
@@ -245,7 +260,7 @@ impl Sql {
                 "SELECT bin, id, kind::bigint, version, created, written, expires,
                     octet_length(payload)::bigint, {}, number
                 FROM {table} WHERE number > $1{} ORDER BY number LIMIT $2",
-                owner_of(names),
+                owner_of(has_owners),
                 if self == Sql::ListOwned { " AND owner = $3" } else { "" }
             ),
         }

@@ -8,6 +8,7 @@
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some stores are left out"))]
 
 pub mod list;
+pub mod owner_columns;
 pub mod row;
 pub mod sweep;
 pub mod value;
@@ -41,8 +42,8 @@ pub fn random_mark() -> Result<i64> {
     random::bytes().map(i64::from_le_bytes)
 }
 
-/// Of the tables. The column of owners came later and has no number: programs that do not know it
-/// go on beside those that do, so that workers can be updated one after the other.
+/// Of the tables. The columns of owners came later and have no number: programs that do not know
+/// them go on beside those that do, so that workers can be updated one after the other.
 pub const SCHEMA: i64 = 1;
 
 /// Refuses (`Incompatible`) tables of another schema. `what` has them: "the table", "the file".

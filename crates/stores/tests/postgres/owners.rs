@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sessile_core::{Cursor, ErrorKind, Filter, Key, Owner, Sessions};
+use sessile_core::{Clock, Cursor, ErrorKind, Filter, Key, Owner, Sessions, Timestamp, Ttl};
 
 use sessile_stores::Context;
 
@@ -46,8 +46,12 @@ fn of_before() -> Option<Private> {
 }
 
 fn of_the_shop(private: &Private) -> Sessions {
+    of_the_shop_at(private, Clock::system())
+}
+
+fn of_the_shop_at(private: &Private, clock: Clock) -> Sessions {
     let url = private.url().replace("user=postgres", "user=shop");
-    sessile_stores::open(&url, &Context::default()).unwrap()
+    sessile_stores::open(&url, &Context { clock }).unwrap()
 }
 
 fn payload_of(store: &Sessions, id: &str) -> Option<Vec<u8>> {
@@ -160,4 +164,64 @@ fn workers_that_know_no_owners_go_on_beside_new_ones() {
     assert_eq!(owned(&store), [key("old")]);
     // The next one that it starts finds the column.
     assert!(of_the_shop(&private).capabilities().owners);
+}
+
+/// The story: a visitor logs out through a worker that knows no owners, and another one begins anew
+/// there under the same id. The row still had the owner of the first, so to end the sessions of the
+/// first user ended that of the second.
+#[test]
+fn a_session_that_an_old_worker_begins_anew_has_no_owner_of_the_one_before() {
+    let Some(private) = of_before() else { return };
+    let clock = Clock::manual(Timestamp::from_ms(1_800_000_000_000));
+    let before = of_the_shop_at(&private, clock.clone());
+    let store = private.open_at(clock.clone());
+    own(&store, "a");
+    own(&store, "b");
+    clock.advance(Duration::from_secs(1));
+    // Under the id of a tombstone, and of a record that has expired.
+    before.destroy(&key("a")).unwrap();
+    let begin_anew = |id: &str| {
+        let begun = before.begin(&key(id), WAIT).unwrap();
+        assert!(begun.record.is_none());
+        begun.lease.commit(b"of another", ttl()).unwrap();
+        assert_eq!(store.peek(&key(id)).unwrap().unwrap().head.owner, None);
+    };
+    begin_anew("a");
+    assert_eq!(owned(&store), [key("b")]);
+    let short = Ttl::sliding(Duration::from_secs(1)).unwrap();
+    before.touch(&key("b"), short).unwrap();
+    clock.advance(Duration::from_secs(2));
+    begin_anew("b");
+    assert_eq!(store.revoke(owner(), None).unwrap(), 0);
+    assert!(!store.destroy_owned(&key("a"), owner()).unwrap());
+    assert_eq!(payload_of(&store, "a").unwrap(), b"of another");
+    assert_eq!(payload_of(&store, "b").unwrap(), b"of another");
+}
+
+#[test]
+fn a_worker_that_was_started_before_the_columns_finds_them_later() {
+    let Some(private) = of_before() else { return };
+    let clock = Clock::manual(Timestamp::from_ms(1_800_000_000_000));
+    let before = of_the_shop_at(&private, clock.clone());
+    (0..20).for_each(|number| serve(&before, &format!("b{number}")));
+    let store = private.open_at(clock.clone());
+    let mut new = before.begin(&key("new"), WAIT).unwrap();
+    let mut old = before.begin(&key("old"), WAIT).unwrap();
+    assert!(!before.capabilities().owners);
+    clock.advance(Duration::from_secs(61));
+    // Leases from before it looked set owners, too.
+    new.lease.set_owner(Some(owner())).unwrap();
+    new.lease.commit(b"owned", ttl()).unwrap();
+    old.lease.set_owner(Some(owner())).unwrap();
+    old.lease.commit(b"owned", ttl()).unwrap();
+    (0..20).for_each(|number| serve(&before, &format!("c{number}")));
+    own(&before, "more");
+    for sessions in [&before, &store] {
+        assert_eq!(owned(sessions), [key("more"), key("new"), key("old")]);
+    }
+    for _ in 0..20 {
+        let begun = before.begin(&key("old"), WAIT).unwrap();
+        assert_eq!(begun.lease.owner(), Some(owner()), "each statement names the columns");
+    }
+    assert_eq!(before.revoke(owner(), None).unwrap(), 3);
 }
