@@ -60,6 +60,7 @@ use crate::connections::doubt::change;
 use crate::connections::pool::{Pool, PooledConnection};
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::sql::list::{Chunk, listed, page, stat};
+use crate::sql::owner_columns::OwnerColumns;
 use crate::sql::row::{Columns, key};
 use crate::sql::sweep::SweptTo;
 use crate::sql::value::{Value, key_values};
@@ -91,22 +92,23 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let options = Options::parse(url)?;
     let label = url.redacted();
     let table = format!("`{}`", options.table);
+    let now = context.clock.now();
     let mut store = Mysql {
         clock: context.clock.clone(),
         locks: LockNames::new(&options.database, &options.table),
-        statements: Statements::new(&table, true),
-        has_owners: true,
+        statements: [false, true].map(|has_owners| Statements::new(&table, has_owners)),
+        owners: OwnerColumns::default(),
         pool: Pool::new(options),
         swept_to: SweptTo::default(),
         payload_bytes_max: 0,
     };
-    (store.has_owners, store.payload_bytes_max) =
+    (store.owners, store.payload_bytes_max) =
         store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
             let has_owners = schema::create_or_check(connection, &store.pool.settings)?;
             schema::warn(connection, &label)?;
-            Ok((has_owners, connection.facts.payload_bytes_max))
+            let owners = OwnerColumns::new(has_owners, now);
+            Ok((owners, connection.facts.payload_bytes_max))
         })?;
-    store.statements = Statements::new(&table, store.has_owners);
     Ok(Sessions::new(label, store, registry::limits(url)?))
 }
 
@@ -122,9 +124,9 @@ fn exists(url: &StoreUrl) -> Result<bool> {
 struct Mysql {
     clock: Clock,
     locks: LockNames,
-    statements: Statements,
-    /// The table has the column of owners and its index.
-    has_owners: bool,
+    /// Those for a table from before owners, and the others.
+    statements: [Statements; 2],
+    owners: OwnerColumns,
     pool: Pool<Connection>,
     swept_to: SweptTo<sweep::Position>,
     /// What the server took when the store was opened. Each connection looks again.
@@ -132,6 +134,25 @@ struct Mysql {
 }
 
 impl Mysql {
+    /// Those that fit the table, as it was when it was last looked at.
+    fn statements(&self) -> &Statements {
+        let [before, present] = &self.statements;
+        if self.owners.are_there() { present } else { before }
+    }
+
+    /// Whether the table has owners, which it may have got since it was opened.
+    fn has_owners(&self) -> bool {
+        self.owners.look(
+            || self.clock.now(),
+            || {
+                self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
+                    schema::has_owners(connection, &self.pool.settings.table)
+                })
+            },
+        );
+        self.owners.are_there()
+    }
+
     /// For an operation on a lease that begins now. `Stale` in a forked child.
     fn resume(&self, held: &mut Held) -> Result<()> {
         held.connection.check_owner()?;
@@ -164,7 +185,7 @@ impl Mysql {
         values.push((most as u64).into());
         let statement = format!(
             "{} FORCE INDEX ({}) WHERE {} ORDER BY bin, id LIMIT ?",
-            self.statements.list,
+            self.statements().list,
             // The rows of one owner lie in the order of the primary key.
             if owner.is_some() { "owner" } else { "PRIMARY" },
             conditions.join(" AND ")
@@ -184,7 +205,7 @@ impl Mysql {
 
     /// The session that a regenerated id leads to, also after its grace.
     fn behind(&self, connection: &mut Connection, start: Key) -> Attempt<Result<Option<Listed>>> {
-        let find = format!("{} WHERE bin = ? AND id = ?", self.statements.list);
+        let find = format!("{} WHERE bin = ? AND id = ?", self.statements().list);
         let mut failed = None;
         let found = follow_regenerated(start, |key| {
             let row = match connection.row(&find, &key_values(key)) {
@@ -213,19 +234,20 @@ impl Store for Mysql {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             value_bytes_max: CAPABILITIES.value_bytes_max.min(self.payload_bytes_max),
-            owners: self.has_owners,
+            owners: self.has_owners(),
             ..CAPABILITIES
         }
     }
 
     fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+        self.has_owners();
         begin::begin(self, key, wait_max)
     }
 
     fn peek(&self, asked: &Key) -> Result<Found> {
         self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             read_aliases(asked, &self.clock, |key| {
-                let row = connection.row(&self.statements.select, &key_values(key))?;
+                let row = connection.row(&self.statements().select, &key_values(key))?;
                 Ok(row::decode(row, 0, 10, key)?)
             })
         })
@@ -238,7 +260,7 @@ impl Store for Mysql {
     fn commit(&self, mut held: Held, payload: &[u8], ttl: Ttl, owner: OwnerChange) -> Result<()> {
         self.resume(&mut held)?;
         let saved = (payload, ttl, owner);
-        commit::commit(&mut held, &self.statements, saved, self.clock.now())
+        commit::commit(&mut held, self.statements(), saved, self.clock.now())
             .inspect_err(|failure| self.pool.note(failure))?;
         self.pool.give_back(held.connection);
         Ok(())
@@ -247,7 +269,7 @@ impl Store for Mysql {
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
         self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             touch(key, &self.clock, |key, now| {
-                row::touch(connection, &self.statements, key, None, (ttl, now))
+                row::touch(connection, self.statements(), key, None, (ttl, now))
             })
         })
     }
@@ -255,7 +277,7 @@ impl Store for Mysql {
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         self.resume(held)?;
         let Held { key, stored, begun, connection, .. } = held;
-        let (now, statements) = (self.clock.now(), &self.statements);
+        let (now, statements) = (self.clock.now(), self.statements());
         let there = match stored.live(*begun) {
             None => row::read_head(connection, statements, key)?,
             Some(head) => match row::touch(connection, statements, key, Some(&head), (ttl, now))

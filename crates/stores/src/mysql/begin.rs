@@ -100,7 +100,7 @@ fn lock_and_read(
     (start, deadline): (Instant, Deadline),
 ) -> Attempt<Option<LockedRow>> {
     if request.given_up.is_none() && connection.expects_to_find() {
-        if let Some(row) = lock_and_read_at_once(connection, request, &store.statements.begin)? {
+        if let Some(row) = lock_and_read_at_once(connection, request, &store.statements().begin)? {
             return Ok(Some(row));
         }
         connection.has_begun(false);
@@ -112,7 +112,7 @@ fn lock_and_read(
         request.wait =
             if connection.facts.is_mariadb() { left } else { Duration::from_secs(left.as_secs()) };
         connection.set_deadline(deadline.of_answer(request.wait));
-        match lock_and_read_once(connection, request, &store.statements) {
+        match lock_and_read_once(connection, request, store.statements()) {
             Ok(Some(row)) => return Ok(Some(row)),
             Ok(None) => {}
             // The lock was had, but another transaction keeps the row. Counts as a lock that is not
@@ -186,7 +186,7 @@ fn lock_and_read_by_name(
 ) -> Attempt<Option<LockedRow>> {
     let LockRequest { name, key, .. } = request;
     let mut message = request.message();
-    if !connection.knows_read {
+    if connection.knows_read != Some(statements.name_owners) {
         message.add_verbatim(&statements.prepare_read);
     }
     let execute = format!(
@@ -196,7 +196,7 @@ fn lock_and_read_by_name(
     let ([bin, id], lock) = (key_values(key), Value::Word(name));
     message.add(&execute, &[lock, bin, lock, id]);
     let row = connection.run(&message)?.row();
-    connection.knows_read = true;
+    connection.knows_read = Some(statements.name_owners);
     let Some(fence) = fence(connection, row.as_ref(), 0)? else { return Ok(None) };
     // No kind, no row. A payload that is too large for this way is NULL.
     let row = row.filter(|row| !row.is_null(1));

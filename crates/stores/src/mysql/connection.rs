@@ -66,8 +66,9 @@ pub struct Connection {
     pub facts: Facts,
     /// Statements that the server has prepared.
     prepared: Vec<(String, Prepared)>,
-    /// The server keeps the statement [`READ_IF_LOCKED`](super::statements::READ_IF_LOCKED) for it.
-    pub knows_read: bool,
+    /// The server keeps the statement [`READ_IF_LOCKED`](super::statements::READ_IF_LOCKED) for it;
+    /// whether that names the columns of owners.
+    pub knows_read: Option<bool>,
     begins: u8,
     /// How many of the last begins, without a gap, found their session there and free.
     found: u8,
@@ -116,7 +117,7 @@ impl PooledConnection for Connection {
             broken: false,
             facts: Facts::default(),
             prepared: Vec::new(),
-            knows_read: false,
+            knows_read: None,
             begins: 0,
             found: 0,
             prepares_no_more: false,

@@ -20,7 +20,7 @@ pub(super) fn create(store: &Mysql, key: &Key, payload: &[u8], ttl: Ttl) -> Resu
     let lock = store.locks.name(key);
     let created = store.pool.retry(store.pool.deadline(Duration::ZERO), |mut connection| {
         let request = LockRequest::if_free(&lock, key);
-        let Some(there) = lock_and_read_head(&mut connection, request, &store.statements)? else {
+        let Some(there) = lock_and_read_head(&mut connection, request, store.statements())? else {
             store.pool.give_back(connection);
             return Err(ErrorKind::Exists.into());
         };
@@ -46,7 +46,7 @@ fn create_under_lock(
     (key, payload, ttl): (&Key, &[u8], Ttl),
 ) -> Attempt<()> {
     check_size(connection, payload)?;
-    let (now, statements) = (store.clock.now(), &store.statements);
+    let (now, statements) = (store.clock.now(), store.statements());
     if there.takes_id(now) {
         return Err(ErrorKind::Exists.into());
     }

@@ -20,7 +20,7 @@ const IS_LOCK_HELD: &str = "SELECT IS_USED_LOCK(?) IS NOT NULL";
 
 pub(super) fn destroy(store: &Mysql, asked: &Key) -> Result<()> {
     store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
-        let (now, statements) = (store.clock.now(), &store.statements);
+        let (now, statements) = (store.clock.now(), store.statements());
         // The mark is random: it only has to differ each time.
         let tombstone = Stored::tombstone(random_mark()?.cast_unsigned(), now);
         let values = row_values(asked, &tombstone, None, now);
@@ -54,7 +54,7 @@ pub(super) fn destroy_owned(store: &Mysql, key: &Key, owner: Owner) -> Result<bo
         let tombstone = Stored::tombstone(random_mark()?.cast_unsigned(), now);
         let mut values = row_values(key, &tombstone, None, now);
         values.extend([Value::from(now), Value::from(owner)]);
-        let message = Message::of(&store.statements.replace_owned, &values);
+        let message = Message::of(&store.statements().replace_owned, &values);
         Ok(connection.run(&message)?.changed() > 0)
     })
 }
@@ -67,7 +67,7 @@ fn destroy_chain(
     now: Timestamp,
 ) -> Attempt<()> {
     connection.run(&Message::of("START TRANSACTION", &[]))?;
-    let (statements, mut changes) = (&store.statements, Message::default());
+    let (statements, mut changes) = (store.statements(), Message::default());
     follow_aliases(asked, |key| -> Attempt<_> {
         let look = Message::of(IS_LOCK_HELD, &[Value::Word(&store.locks.name(key))])
             .then(&statements.lock_head, &key_values(key));

@@ -30,7 +30,7 @@ pub(super) fn regenerate(
         return Err(ErrorKind::Exists.into());
     }
     let request = LockRequest::if_free(&lock, new);
-    let locked = lock_and_read_head(&mut held.connection, request, &store.statements);
+    let locked = lock_and_read_head(&mut held.connection, request, store.statements());
     if matches!(locked, Ok(None)) {
         return Err(ErrorKind::Exists.into());
     }
@@ -61,7 +61,7 @@ fn move_record(
     new: &Key,
     grace: Duration,
 ) -> Attempt<Option<(Stored, Timestamp)>> {
-    let (now, statements) = (store.clock.now(), &store.statements);
+    let (now, statements) = (store.clock.now(), store.statements());
     let Held { key, stored, begun, connection, .. } = held;
     repeat_on_collision(connection, |connection| {
         let message = Message::of("START TRANSACTION", &[])

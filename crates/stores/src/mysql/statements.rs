@@ -19,6 +19,8 @@ pub(super) const READ_IF_LOCKED: &str = "sessile_read";
 
 /// The statements of one opened store. Their values are bin and id, if nothing else is said.
 pub(super) struct Statements {
+    /// Whether they name the columns of owners.
+    pub name_owners: bool,
     /// As it stands in statements: in backquotes.
     pub table: String,
     /// All of a row.
@@ -57,6 +59,9 @@ pub(super) struct Statements {
     pub rename: String,
 }
 
+/// A program from before owners leaves the owner of what it destroys in the row. It is not that of
+/// the next session there, which was created later.
+const OWNER: &str = "IF(owner_created = created, owner, NULL)";
 /// What `row.rs` decodes, in its order; then the owner.
 const HEAD: &str = "kind, version, created, written, expires, ends, due, mark, target";
 /// Columns of a row that is read, from its kind to its owner.
@@ -70,19 +75,24 @@ impl Statements {
     /// In a table from before owners all values stand at the same places: what is read as the owner
     /// is NULL, and the one that is written, always NULL too, comes to nothing.
     pub fn new(table: &str, has_owners: bool) -> Statements {
-        let head = format!("{HEAD}, {}", if has_owners { "owner" } else { "NULL" });
-        let (owner, owner_or_bytes) =
-            if has_owners { (", owner", "?, ?") } else { ("", "COALESCE(?, ?)") };
+        let read_owner = if has_owners { OWNER } else { "NULL" };
+        let head = format!("{HEAD}, {read_owner}");
+        let owner = if has_owners { ", owner" } else { "" };
         let key = "bin = ? AND id = ?";
         // Without the lock no row is looked at, and none waited for.
         let key_if_locked = format!("bin = ? AND id = IF({SESSION_FENCE} IS NULL, NULL, ?)");
         let small = format!("LENGTH(payload) <= {LOCKED_BYTES_MAX}");
-        let columns = format!("{HEAD}{owner}, bytes, payload");
-        let set = format!("{HEAD}{owner}").replace(", ", " = ?, ");
-        let bytes = if has_owners { "?" } else { owner_or_bytes };
-        let replace =
-            format!("UPDATE {table} SET {set} = ?, bytes = {bytes}, payload = ? WHERE {key}");
+        // The server works out what is set from left to right: `created` is the new one.
+        let (columns, values, set) = if has_owners {
+            (", owner_created", "?, created, ?", "?, owner_created = created, bytes = ?")
+        } else {
+            ("", "COALESCE(?, ?)", "?, bytes = COALESCE(?, ?)")
+        };
+        let columns = format!("{HEAD}{owner}{columns}, bytes, payload");
+        let each = format!("{HEAD}{owner}").replace(", ", " = ?, ");
+        let replace = format!("UPDATE {table} SET {each} = {set}, payload = ? WHERE {key}");
         Statements {
+            name_owners: has_owners,
             table: table.to_owned(),
             select: format!("SELECT {head}, payload FROM {table} WHERE {key}"),
             await_commit: format!("SELECT 1 FROM {table} WHERE {key_if_locked} LOCK IN SHARE MODE"),
@@ -90,7 +100,8 @@ impl Statements {
             prepare_read: format!(
                 "PREPARE {READ_IF_LOCKED} FROM 'SELECT ?, {}, MAX(IF({small}, payload, NULL)) \
                  FROM {table} WHERE bin = ? AND id = ? LOCK IN SHARE MODE'",
-                head.split(", ")
+                HEAD.split(", ")
+                    .chain([read_owner])
                     .map(|column| format!("MAX({column})"))
                     .collect::<Vec<_>>()
                     .join(", ")
@@ -123,15 +134,16 @@ impl Statements {
             delete_forgotten: format!("DELETE FROM {table} WHERE {key} AND kind = 1 AND due = 0"),
             insert: format!(
                 "INSERT INTO {table} ({columns}, bin, id) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {owner_or_bytes}, ?, ?, ?)"
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, {values}, ?, ?, ?)"
             ),
-            replace_owned: format!("{replace} AND kind = 0 AND expires > ? AND owner = ?"),
+            replace_owned: format!(
+                "{replace} AND kind = 0 AND expires > ? AND owner = ? AND owner_created = created"
+            ),
             replace_unless_alias: format!("{replace} AND kind <> 2"),
             replace,
             list: format!(
-                "SELECT bin, id, kind, version, created, written, expires, bytes, {}, target \
-                 FROM {table}",
-                if has_owners { "owner" } else { "NULL" }
+                "SELECT bin, id, kind, version, created, written, expires, bytes, {read_owner}, \
+                 target FROM {table}"
             ),
             delete: format!("DELETE FROM {table} WHERE {key}"),
             rename: format!("UPDATE {table} SET id = ? WHERE {key}"),

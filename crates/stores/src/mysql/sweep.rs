@@ -58,7 +58,7 @@ fn select_due(
     let statement = format!(
         "SELECT due, bin, id, kind, expires FROM {} FORCE INDEX (due) WHERE due <= ? {behind} \
          ORDER BY due, bin, id LIMIT ?",
-        store.statements.table
+        store.statements().table
     );
     Ok(connection.run(&Message::of(&statement, &values))?.rows())
 }
@@ -88,7 +88,7 @@ fn remove(
     rows: &[DueRow],
     now: Timestamp,
 ) -> Attempt<u64> {
-    let (table, mut message) = (&store.statements.table, Message::default());
+    let (table, mut message) = (&store.statements().table, Message::default());
     for action in [DueAction::RemoveRecord, DueAction::Remove, DueAction::Refile] {
         let keys = rows.iter().filter(|row| row.action(now) == action).map(|row| &row.key);
         let mut values: Vec<Value<'_>> = keys.flat_map(key_values).collect();

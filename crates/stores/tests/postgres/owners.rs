@@ -205,8 +205,9 @@ fn a_worker_that_was_started_before_the_columns_finds_them_later() {
     let before = of_the_shop_at(&private, clock.clone());
     (0..20).for_each(|number| serve(&before, &format!("b{number}")));
     let store = private.open_at(clock.clone());
-    let mut new = before.begin(&key("new"), WAIT).unwrap();
+    // The first has the connection of all that was done before.
     let mut old = before.begin(&key("old"), WAIT).unwrap();
+    let mut new = before.begin(&key("new"), WAIT).unwrap();
     assert!(!before.capabilities().owners);
     clock.advance(Duration::from_secs(61));
     // Leases from before it looked set owners, too.
