@@ -20,6 +20,7 @@ pub(crate) trait AnyStore: Send + Sync {
     fn destroy(&self, key: &Key) -> Result<()>;
     fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool>;
     fn stored_key(&self, key: &Key) -> Key;
+    fn listed_keys(&self, key: &Key) -> Vec<Key>;
     fn sweep(&self, budget: Budget) -> Result<Swept>;
     fn stat(&self) -> Result<Stat>;
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page>;
@@ -92,6 +93,10 @@ impl<S: Store> AnyStore for Erased<S> {
 
     fn stored_key(&self, key: &Key) -> Key {
         self.0.stored_key(key)
+    }
+
+    fn listed_keys(&self, key: &Key) -> Vec<Key> {
+        self.0.listed_keys(key)
     }
 
     fn sweep(&self, budget: Budget) -> Result<Swept> {

@@ -321,11 +321,18 @@ impl Sessions {
     pub fn revoke(&self, owner: Owner, but: Option<&Key>) -> Result<u64> {
         let mut ended = 0;
         for _ in 0..REVOKE_PASSES_MAX {
-            let kept = but.map(|key| self.kept_keys(key)).transpose()?;
+            let mut kept = but.map_or(Ok(Vec::new()), |key| self.kept_keys(key))?;
             let mut found = false;
             self.each_of(owner, |entry| {
-                if kept.as_ref().is_some_and(|kept| kept.contains(&Some(entry.key.clone()))) {
+                if kept.contains(&entry.key) {
                     return Ok(());
+                }
+                if let Some(key) = but {
+                    // Another request of the visitor may have given the session this new id.
+                    kept = self.kept_keys(key)?;
+                    if kept.contains(&entry.key) {
+                        return Ok(());
+                    }
                 }
                 found = true;
                 ended += u64::from(self.destroy_owned(&entry.key.as_listed(), owner)?);
@@ -341,9 +348,16 @@ impl Sessions {
         self.done(Operation::Revoke, None, Err(error))
     }
 
-    /// The key as a listing may show it, now: an id within its grace leads to another one.
-    fn kept_keys(&self, key: &Key) -> Result<[Option<Key>; 3]> {
-        Ok([Some(key.clone()), Some(self.listed_key(key)), self.find(key)?.moved_to])
+    /// The keys under which a listing may show the session now: an id within its grace leads to
+    /// another one.
+    fn kept_keys(&self, key: &Key) -> Result<Vec<Key>> {
+        let mut kept = self.listed_keys(key);
+        if let Some(target) = self.find(key)?.moved_to {
+            kept.extend(self.listed_keys(&target));
+            kept.push(target);
+        }
+        kept.push(key.clone());
+        Ok(kept)
     }
 
     /// `Unsupported` where sessions cannot have owners: before a handler promises one.
@@ -382,6 +396,12 @@ impl Sessions {
     /// no ids.
     pub fn listed_key(&self, key: &Key) -> Key {
         self.0.store.stored_key(&self.hashed(key))
+    }
+
+    /// All keys under which a listing may show the session of this key. See
+    /// [`Store::listed_keys`].
+    pub fn listed_keys(&self, key: &Key) -> Vec<Key> {
+        self.0.store.listed_keys(&self.hashed(key))
     }
 
     /// The key as the store sees it.

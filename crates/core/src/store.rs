@@ -284,6 +284,12 @@ pub trait Store: Send + Sync + 'static {
         key.clone()
     }
 
+    /// All keys under which [`Store::list`] may show the session of this key: more than one where
+    /// sessions are in one of several stores.
+    fn listed_keys(&self, key: &Key) -> Vec<Key> {
+        vec![self.stored_key(key)]
+    }
+
     /// Counts and sizes. Bounded, does not block others.
     ///
     /// # Errors

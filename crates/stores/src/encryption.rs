@@ -134,6 +134,10 @@ impl Store for Encrypted {
         self.inner.listed_key(key)
     }
 
+    fn listed_keys(&self, key: &Key) -> Vec<Key> {
+        self.inner.listed_keys(key)
+    }
+
     fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
         self.inner.locks(limit)
     }

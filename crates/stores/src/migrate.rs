@@ -221,6 +221,11 @@ impl Store for Migrate {
         self.to.listed_key(key)
     }
 
+    /// Each store shows a session as it keeps ids.
+    fn listed_keys(&self, key: &Key) -> Vec<Key> {
+        self.both().into_iter().flat_map(|store| store.listed_keys(key)).collect()
+    }
+
     fn stat(&self) -> Result<Stat> {
         several::stat(&self.both())
     }

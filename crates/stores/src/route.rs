@@ -191,6 +191,10 @@ impl Store for Route {
         self.home_of(key).store.listed_key(key)
     }
 
+    fn listed_keys(&self, key: &Key) -> Vec<Key> {
+        self.home_of(key).store.listed_keys(key)
+    }
+
     fn stat(&self) -> Result<Stat> {
         self.count_sessions()
     }

@@ -23,8 +23,10 @@ impl Store for Fleeting {
         Err(ErrorKind::Io.into())
     }
 
-    fn peek(&self, _: &Key) -> Result<Found> {
-        Ok(Found::default())
+    /// An id leads to the session that was listed last: it was regenerated just before.
+    fn peek(&self, key: &Key) -> Result<Found> {
+        let new = format!("s{}", self.appear.load(Relaxed) + 1);
+        Ok(Found { moved_to: Some(key.sibling(new.as_bytes())?), ..Found::default() })
     }
 
     fn create(&self, _: &Key, _: &[u8], _: Ttl) -> Result<()> {
@@ -78,6 +80,16 @@ fn revoked(appear: u64) -> Result<u64> {
     let store = Fleeting { appear: AtomicU64::new(appear), destroyed: AtomicU64::new(0) };
     let sessions = Sessions::new("fleeting:", store, Limits::default());
     sessions.revoke(Owner::new(b"17").unwrap(), None)
+}
+
+/// The story: a request of the visitor who logs out everywhere else gave the session a new id after
+/// the revocation had begun, and was ended, although it was the one to spare.
+#[test]
+fn a_session_that_gets_a_new_id_meanwhile_is_spared() {
+    let but = Key::session("old").unwrap();
+    let store = Fleeting { appear: AtomicU64::new(5), destroyed: AtomicU64::new(0) };
+    let sessions = Sessions::new("fleeting:", store, Limits::default());
+    assert_eq!(sessions.revoke(Owner::new(b"17").unwrap(), Some(&but)).unwrap(), 0);
 }
 
 #[test]

@@ -342,6 +342,40 @@ fn a_session_moves_with_its_owner_and_those_of_an_owner_end_in_both_stores() {
     assert_eq!(old.stat().unwrap().sessions, 0);
 }
 
+/// The story: the engine shows digests with a secret of its own, and the old store's was not asked
+/// for. A log-out everywhere else ended the session of the visitor who asked for it.
+#[test]
+fn a_session_that_has_not_moved_is_spared_in_a_store_of_digests() {
+    let owner = Owner::new(b"17").unwrap();
+    let own = |store: &Sessions, id: &str| {
+        let mut begun = store.begin(&key(id), WAIT).unwrap();
+        begun.lease.set_owner(Some(owner)).unwrap();
+        begun.lease.commit(b"cart", ttl()).unwrap();
+    };
+    for schemes in [["sessile:", "sqlite:"], ["sessile:", "sessile:"], ["sqlite:", "sessile:"]] {
+        let pair = Pair::new();
+        let [from, to] = [pair.url(schemes[0], "from"), pair.url(schemes[1], "to")];
+        let [old, both] =
+            [&from, &format!("migrate:?from={from}&to={to}")].map(|url| pair.open(url));
+        ["this", "late", "else", "moves"].iter().for_each(|id| own(&old, id));
+        let mut late = old.begin(&key("late"), WAIT).unwrap().lease;
+        late.regenerate(&key("new"), Duration::from_secs(30)).unwrap();
+        drop(late);
+        both.begin(&key("moves"), WAIT).unwrap().lease.release().unwrap();
+        assert_eq!(both.revoke(owner, Some(&key("this"))).unwrap(), 3, "{schemes:?}");
+        assert_eq!(payload_of(&both, "this").unwrap(), b"cart", "{schemes:?}");
+        // By an id within its grace, and after the move.
+        own(&old, "old");
+        let mut late = old.begin(&key("old"), WAIT).unwrap().lease;
+        late.regenerate(&key("newer"), Duration::from_secs(30)).unwrap();
+        drop(late);
+        assert_eq!(both.revoke(owner, Some(&key("old"))).unwrap(), 1, "{schemes:?}");
+        assert_eq!(payload_of(&both, "newer").unwrap(), b"cart", "{schemes:?}");
+        both.begin(&key("newer"), WAIT).unwrap().lease.release().unwrap();
+        assert_eq!(both.revoke(owner, Some(&key("newer"))).unwrap(), 0, "{schemes:?}");
+    }
+}
+
 /// An interrupted move leaves a session in both stores, and another user may log in meanwhile.
 #[test]
 fn what_an_interrupted_move_left_does_not_end_the_session_of_another_user() {

@@ -403,6 +403,10 @@ impl Store for BrokenStore {
         self.inner.listed_key(key)
     }
 
+    fn listed_keys(&self, key: &Key) -> Vec<Key> {
+        self.inner.listed_keys(key)
+    }
+
     fn sweep(&self, budget: Budget) -> Result<Swept> {
         let mut swept = self.inner.sweep(budget)?;
         match self.fault {
