@@ -15,10 +15,16 @@ pub(super) fn next_rows(
     owner: Option<Owner>,
 ) -> Result<Chunk> {
     let sql = if owner.is_some() {
-        "SELECT bin, id, kind, version, created, written, expires, length(payload), owner, row
-        FROM session WHERE row > ?1 AND owner = ?3 ORDER BY row LIMIT ?2"
+        // A CROSS JOIN begins with its left side.
+        "SELECT bin, id, kind, version, session.created, written, expires, length(payload), owner, \
+         its.row
+        FROM session_owner AS its CROSS JOIN session
+            ON session.row = its.row AND session.created = its.created
+        WHERE its.row > ?1 AND its.owner = ?3 ORDER BY its.row LIMIT ?2"
     } else {
-        "SELECT bin, id, kind, version, created, written, expires, length(payload), owner, row
+        "SELECT bin, id, kind, version, created, written, expires, length(payload),
+            (SELECT owner FROM session_owner AS its
+                WHERE its.row = session.row AND its.created = session.created), row
         FROM session WHERE row > ?1 AND ?3 IS NULL ORDER BY row LIMIT ?2"
     };
     let (mut statement, mut last) = (cached(connection, sql)?, None);

@@ -15,7 +15,9 @@ use crate::sql::{corrupt, ms};
 macro_rules! columns {
     ($payload:literal) => {
         concat!(
-            "kind, version, created, written, expires, ends, due, mark, target, owner, row, ",
+            "kind, version, created, written, expires, ends, due, mark, target, ",
+            "(SELECT owner FROM session_owner AS its
+                WHERE its.row = session.row AND its.created = session.created), row, ",
             $payload
         )
     };
@@ -85,6 +87,7 @@ fn decode_head(columns: &Columns<'_>, key: &Key) -> Result<KeyRow> {
     Ok(KeyRow { number: columns.get(10).map_err(failure)?, stored, due: row::time(columns, 6)? })
 }
 
+/// Within a transaction of the caller.
 pub(super) fn put(
     connection: &Connection,
     key: &Key,
@@ -93,14 +96,26 @@ pub(super) fn put(
     now: Timestamp,
 ) -> Result<()> {
     let sql = "INSERT INTO session (kind, version, created, written, expires, ends, due, mark, \
-               target, owner, bin, id, payload)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+               target, bin, id, payload)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
         ON CONFLICT (bin, id) DO UPDATE SET kind = ?1, version = ?2, created = ?3, written = ?4, \
         expires = ?5,
-            ends = ?6, due = ?7, mark = ?8, target = ?9, owner = ?10, payload = ?13";
+            ends = ?6, due = ?7, mark = ?8, target = ?9, payload = ?12
+        RETURNING row";
     let payload = payload.map_or(Value::Null, Value::Bytes);
-    let values = encoded(stored, now).into_iter().chain(key_values(key)).chain([payload]);
-    execute(connection, sql, params_from_iter(values)).map(drop)
+    let [columns @ .., owner] = encoded(stored, now);
+    let values = columns.into_iter().chain(key_values(key)).chain([payload]);
+    let number: i64 = cached(connection, sql)?
+        .query_row(params_from_iter(values), |row| row.get(0))
+        .map_err(failure)?;
+    match stored.head().filter(|head| head.owner.is_some()) {
+        Some(head) => {
+            let sql = "INSERT OR REPLACE INTO session_owner (row, owner, created)
+                VALUES (?1, ?2, ?3)";
+            execute(connection, sql, (number, owner, ms(head.created))).map(drop)
+        }
+        None => execute(connection, "DELETE FROM session_owner WHERE row = ?1", [number]).map(drop),
+    }
 }
 
 impl ToSql for Value<'_> {

@@ -33,12 +33,10 @@ CREATE TABLE session (
     due     INTEGER NOT NULL, -- when a sweep looks at the row: never later than it may remove it
     mark    INTEGER NOT NULL, -- destroyed: which destruction it was
     target  TEXT,             -- regenerated: the new id
-    owner   TEXT,             -- live: the digest of the owner, if there is one
     payload BLOB,             -- live: what the application stored
     UNIQUE (bin, id)
 ) STRICT;
 CREATE INDEX session_due ON session (due);
-CREATE INDEX session_owner ON session (owner) WHERE owner IS NOT NULL;
 CREATE TABLE boot (
     number INTEGER PRIMARY KEY,
     id     TEXT NOT NULL      -- the last boot of the host on which the database was opened
@@ -47,11 +45,20 @@ PRAGMA application_id = 0x73657373;
 PRAGMA user_version = 1;
 ";
 
-/// Of a database that was made before owners. It keeps its version, so that a program from then can
-/// open it and go on.
+/// In a table of their own: a column of a STRICT table makes SQLite check the whole table under the
+/// write lock. So a database that was made before owners gets them in no time. It keeps its
+/// version, and a program from then can open it and go on: what that destroys and makes anew has
+/// another creation, and what it removes takes its owner along.
 const ADD_OWNERS: &str = "
-ALTER TABLE session ADD COLUMN owner TEXT;
-CREATE INDEX session_owner ON session (owner) WHERE owner IS NOT NULL;
+CREATE TABLE session_owner (
+    row     INTEGER PRIMARY KEY, -- of the session
+    owner   TEXT    NOT NULL,    -- the digest of the owner
+    created INTEGER NOT NULL     -- of the session to which the owner belongs
+) STRICT;
+CREATE INDEX session_owner_rows ON session_owner (owner);
+CREATE TRIGGER session_owner_gone AFTER DELETE ON session BEGIN
+    DELETE FROM session_owner WHERE row = OLD.row;
+END;
 ";
 
 /// Returns the number of this boot.
@@ -109,7 +116,7 @@ fn has_no_owners(connection: &Connection) -> Result<bool> {
     if pragma(connection, "application_id")? != APPLICATION_ID {
         return Ok(false);
     }
-    let sql = "SELECT count(*) FROM pragma_table_info('session') WHERE name = 'owner'";
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'session_owner'";
     let count: i64 = connection.query_row(sql, [], |row| row.get(0)).map_err(failure)?;
     Ok(count == 0)
 }

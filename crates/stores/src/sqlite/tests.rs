@@ -440,6 +440,12 @@ fn a_database_from_before_owners_keeps_its_sessions_and_gets_owners() {
         statements[1].query_row([id], |row| row.get::<_, Vec<u8>>(1)).unwrap()
     };
     serve("old");
+    // To change the table would take as long as to read it, and nobody could write meanwhile.
+    let table =
+        "SELECT group_concat(sql ORDER BY sql) FROM sqlite_schema WHERE tbl_name = 'session'
+        AND type <> 'trigger'";
+    let schema = || before.query_row(table, [], |row| row.get::<_, String>(0)).unwrap();
+    let of_before = schema();
     std::thread::scope(|scope| {
         for number in 0..8 {
             let scratch = &scratch;
@@ -460,8 +466,45 @@ fn a_database_from_before_owners_keeps_its_sessions_and_gets_owners() {
     before.execute("UPDATE session SET kind = 1, payload = NULL WHERE id = 's2'", []).unwrap();
     let listed = sessions.sessions_of(owner).unwrap().into_iter().map(|entry| entry.key);
     assert_eq!(listed.collect::<Vec<_>>(), [key("old"), key("s1")]);
+    assert_eq!(schema(), of_before);
     assert!(sessions.verify(&mut |_| {}).unwrap().problems.is_empty());
     let version = |name| before.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(version("user_version"), 1, "earlier programs can open it");
     assert_eq!(sessions.revoke(owner, None).unwrap(), 2);
+}
+
+/// The story: a visitor logs out through a worker that knows no owners, and another one begins anew
+/// there under the same id. To end the sessions of the first user ended that of the second.
+#[test]
+fn a_session_that_an_old_worker_begins_anew_has_no_owner_of_the_one_before() {
+    let (scratch, owner, clock) = (Scratch::new(), Owner::new(b"17").unwrap(), manual());
+    let sessions = scratch.open(&clock);
+    let own = |id: &str, owner| {
+        let mut begun = sessions.begin(&key(id), WAIT).unwrap();
+        begun.lease.set_owner(owner).unwrap();
+        begun.lease.commit(b"owned", ttl(60)).unwrap();
+    };
+    ["anew", "removed", "cleared", "destroyed", "owned"].iter().for_each(|id| own(id, Some(owner)));
+    // What a program from before owners does.
+    scratch.sql(
+        "UPDATE session SET kind = 1, created = 1700000000001, payload = NULL WHERE id = 'anew';
+        UPDATE session SET kind = 0, created = 1700000000002, payload = x'63' WHERE id = 'anew';
+        DELETE FROM session WHERE id = 'removed'",
+    );
+    own("cleared", None);
+    sessions.destroy(&key("destroyed")).unwrap();
+    assert_eq!(sessions.peek(&key("anew")).unwrap().unwrap().head.owner, None);
+    assert!(!sessions.destroy_owned(&key("anew"), owner).unwrap());
+    let listed = sessions.sessions_of(owner).unwrap().into_iter().map(|entry| entry.key);
+    assert_eq!(listed.collect::<Vec<_>>(), [key("owned")]);
+    let owners = || -> i64 {
+        let connection = Connection::open(scratch.file()).unwrap();
+        connection.query_row("SELECT count(*) FROM session_owner", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(owners(), 2, "that of the one which is there anew goes with its row");
+    clock.advance(Duration::from_secs(7_200));
+    sessions.sweep(Budget { records_max: 100, time_max: WAIT }).unwrap();
+    sessions.sweep(Budget { records_max: 100, time_max: WAIT }).unwrap();
+    assert_eq!(sessions.stat().unwrap().sessions, 0);
+    assert_eq!(owners(), 0, "a row that is swept takes its owner along");
 }
