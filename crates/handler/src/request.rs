@@ -29,6 +29,8 @@ pub struct Request {
     waited: bool,
     /// What the next save does with the owner of its session.
     owner: OwnerChange,
+    /// What a save that failed was to do with it, for [`Request::reopen`].
+    unsaved_owner: OwnerChange,
 }
 
 #[derive(Default)]
@@ -103,6 +105,7 @@ impl Request {
             made: None,
             waited: false,
             owner: OwnerChange::Keep,
+            unsaved_owner: OwnerChange::Keep,
         }
     }
 
@@ -285,7 +288,10 @@ impl Request {
     pub fn close(&mut self, sessions: &Sessions, headers_open: bool) -> Closed {
         let (rules, made) = (&self.rules, self.made.as_ref());
         let closed = match &self.state {
-            State::Active(Session { key, hold: Hold::Unlocked { absence }, .. }, Phase::Open) => {
+            State::Active(
+                Session { key, hold: Hold::Unlocked { absence, .. }, .. },
+                Phase::Open,
+            ) => {
                 if absence.is_none() && rules.touch_unlocked {
                     let _ = touch_unlocked(sessions, rules, key);
                 }
@@ -314,7 +320,7 @@ impl Request {
     /// Forgets the session, and an owner that was not saved, and gives its lock back.
     pub fn reset(&mut self) {
         self.let_go();
-        self.owner = OwnerChange::Keep;
+        (self.owner, self.unsaved_owner) = (OwnerChange::Keep, OwnerChange::Keep);
     }
 
     fn let_go(&mut self) {

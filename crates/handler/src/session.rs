@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sessile_core::{
-    Absence, Begun, Error, ErrorKind, Found, Key, Lease, Record, Result, Sessions, Timestamp,
+    Absence, Begun, Error, ErrorKind, Found, Key, Lease, Owner, OwnerChange, Record, Result,
+    Sessions, Timestamp,
 };
 
 use crate::diverged::Diverged;
@@ -38,15 +39,35 @@ pub(crate) enum Hold {
     /// Read to be merged at the end of the request.
     Snapshot {
         created: Timestamp,
+        owner: Option<Owner>,
     },
     Unlocked {
         /// Why there is no record; none if there is one.
         absence: Option<Absence>,
+        owner: Option<Owner>,
     },
     /// The id was regenerated: the payload is the one before, if the session still lives.
     Late {
         lives: bool,
+        /// Of the session, under its new id.
+        owner: Option<Owner>,
     },
+}
+
+impl Hold {
+    /// What a save does with the owner: an application that sets the owner in each request changes
+    /// nothing by the one that it has read.
+    pub(crate) fn owner_change(&self, set: OwnerChange) -> OwnerChange {
+        let OwnerChange::Set(wanted) = set else { return OwnerChange::Keep };
+        let read = match self {
+            Hold::Locked(locked) => locked.lease.owner(),
+            Hold::Snapshot { owner, .. } | Hold::Unlocked { owner, .. } => *owner,
+            // It sees the session as it was, perhaps before a log-in.
+            Hold::Late { .. } if wanted.is_none() => None,
+            Hold::Late { owner, .. } => *owner,
+        };
+        if wanted == read { OwnerChange::Keep } else { set }
+    }
 }
 
 pub(crate) struct Locked {
@@ -74,7 +95,7 @@ impl Session {
         if rules.concurrency != Concurrency::Exclusive {
             let found = sessions.find(&key)?;
             if found.moved_to.is_some() {
-                return Session::late(sessions, key, found.record.is_some()).map(put);
+                return Session::late(sessions, key, found.record).map(put);
             }
             // A new session is opened with its lock: its id is valid for other requests then.
             if let Some(record) =
@@ -97,10 +118,10 @@ impl Session {
                 _ => put(Session::locked(rules, key, begun)),
             },
             Ok(begun) => {
-                let lives = begun.record.is_some();
+                let Begun { lease, record, .. } = begun;
                 // A late request must not hold the session that it cannot change.
-                drop(begun);
-                put(Session::late(sessions, key, lives)?);
+                drop(lease);
+                put(Session::late(sessions, key, record)?);
             }
             Err(error) if access == Access::Locked && may_read_unlocked(rules, &error) => {
                 put(Session::peek(sessions, key, Some(error))?);
@@ -123,17 +144,18 @@ impl Session {
     #[cold]
     fn snapshot(rules: &Rules, key: Key, record: Record) -> Session {
         let Record { head, payload } = record;
-        let hold = Hold::Snapshot { created: head.created };
+        let hold = Hold::Snapshot { created: head.created, owner: head.owner };
         Session { key, payload, hold, end: rules.end(&head), warning: None }
     }
 
     fn peek(sessions: &Sessions, key: Key, warning: Option<Error>) -> Result<Session> {
         let Found { record, absence, moved_to } = sessions.find(&key)?;
         if moved_to.is_some() {
-            return Session::late(sessions, key, record.is_some());
+            return Session::late(sessions, key, record);
         }
         sessions.count_spent_id(absence, &key);
-        let hold = Hold::Unlocked { absence: record.is_none().then_some(absence) };
+        let owner = record.as_ref().and_then(|record| record.head.owner);
+        let hold = Hold::Unlocked { absence: record.is_none().then_some(absence), owner };
         let payload = record.map_or(Vec::new(), |record| record.payload);
         Ok(Session { key, payload, hold, end: None, warning })
     }
@@ -151,7 +173,7 @@ impl Session {
         rules: &Rules,
         removals: Removals,
     ) -> Result<()> {
-        let Hold::Snapshot { created } = self.hold else { return Ok(()) };
+        let Hold::Snapshot { created, .. } = self.hold else { return Ok(()) };
         let Begun { lease, record, absence, moved } = sessions.begin(&self.key, rules.lock_wait)?;
         if moved || absence == Absence::Regenerated {
             return Err(replaced(sessions, &self.key));
@@ -168,11 +190,13 @@ impl Session {
         Ok(())
     }
 
-    /// Under an id that was regenerated. After a log-out it shows nothing.
-    fn late(sessions: &Sessions, key: Key, lives: bool) -> Result<Session> {
+    /// Under an id that was regenerated, with the record of the session now. After a log-out it
+    /// shows nothing.
+    fn late(sessions: &Sessions, key: Key, record: Option<Record>) -> Result<Session> {
+        let (lives, owner) = (record.is_some(), record.and_then(|record| record.head.owner));
         let before = if lives { late::payload(sessions, &key)? } else { None };
         let payload = before.unwrap_or_default();
-        Ok(Session { key, payload, hold: Hold::Late { lives }, end: None, warning: None })
+        Ok(Session { key, payload, hold: Hold::Late { lives, owner }, end: None, warning: None })
     }
 
     /// Whether strict mode takes its id: it is stored, or another request holds it and is about to
@@ -180,11 +204,11 @@ impl Session {
     pub(crate) fn is_known(&self, sessions: &Sessions) -> bool {
         match &self.hold {
             Hold::Locked(locked) => locked.stored,
-            Hold::Unlocked { absence: None } => true,
+            Hold::Unlocked { absence: None, .. } => true,
             // It is counted, and a look for its holder would count it again.
-            Hold::Unlocked { absence: Some(Absence::Regenerated) } => false,
-            Hold::Unlocked { absence: Some(_) } => is_held(sessions, &self.key),
-            Hold::Late { lives } => *lives,
+            Hold::Unlocked { absence: Some(Absence::Regenerated), .. } => false,
+            Hold::Unlocked { absence: Some(_), .. } => is_held(sessions, &self.key),
+            Hold::Late { lives, .. } => *lives,
             Hold::Snapshot { .. } => true,
         }
     }

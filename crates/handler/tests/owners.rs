@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use sessile_core::{Clock, Key, Owner, Sessions};
-use sessile_handler::{Access, Request, Rules, Save, Saved};
+use std::time::Duration;
+
+use sessile_core::{Clock, Counter, Key, Owner, Sessions};
+use sessile_handler::{
+    Access, Concurrency, Format, OnConflict, OnLockTimeout, Request, Rules, Save, Saved,
+};
 
 fn store() -> (Sessions, Request) {
     let context = sessile_stores::Context { clock: Clock::system() };
@@ -122,4 +126,102 @@ fn an_owner_that_is_set_before_the_new_id_goes_with_it() {
     request.loaded();
     save(&mut request, &sessions, "new", true);
     assert_eq!(owner_of(&sessions, "new"), Owner::new(b"18").ok(), "set before the new id");
+}
+
+const MERGE: Concurrency =
+    Concurrency::Merge { format: Some(Format::Json), on_conflict: OnConflict::LastWins };
+
+/// A session of the owner 17, and what a request with these rules makes of it.
+fn owned(rules: Rules) -> (Sessions, Request, Option<Owner>) {
+    let (sessions, mut first) = store();
+    let owner = Owner::new(b"17").ok();
+    open(&mut first, &sessions, "one");
+    first.set_owner(&sessions, owner).unwrap();
+    save_json(&mut first, &sessions, "{}");
+    let rules = Rules { lock_wait: Duration::ZERO, ..rules };
+    (sessions, Request::new(Clock::system(), std::process::id, rules), owner)
+}
+
+fn save_json(request: &mut Request, sessions: &Sessions, json: &str) -> Saved {
+    let payload = Some(json.as_bytes());
+    let save = Save { payload, changed: json != "{}", empty: false, headers_open: true };
+    request.save(sessions, "one", save).unwrap()
+}
+
+/// The story: the manual says to set the owner in each request of a user who is logged in. Requests
+/// that only read then waited for the lock, or failed.
+#[test]
+fn the_owner_that_was_read_without_a_lock_is_no_change() {
+    let detect = Concurrency::Detect;
+    for concurrency in [MERGE, detect] {
+        let (sessions, mut request, owner) = owned(Rules { concurrency, ..Rules::default() });
+        open(&mut request, &sessions, "one");
+        let _held = sessions.begin(&Key::session("one").unwrap(), Duration::ZERO).unwrap();
+        request.set_owner(&sessions, owner).unwrap();
+        assert!(matches!(save_json(&mut request, &sessions, "{}"), Saved::Touched));
+    }
+    let on_lock_timeout = OnLockTimeout::ReadUnlocked;
+    let (sessions, mut request, owner) = owned(Rules { on_lock_timeout, ..Rules::default() });
+    let _held = sessions.begin(&Key::session("one").unwrap(), Duration::ZERO).unwrap();
+    open(&mut request, &sessions, "one");
+    request.set_owner(&sessions, owner).unwrap();
+    assert!(matches!(save_json(&mut request, &sessions, "{}"), Saved::Nothing));
+    assert_eq!(sessions.count(Counter::FailedSaves), 0);
+}
+
+#[test]
+fn a_late_request_fails_only_if_it_wants_another_owner() {
+    let (sessions, mut request, owner) = owned(Rules { concurrency: MERGE, ..Rules::default() });
+    open(&mut request, &sessions, "one");
+    assert!(request.leave_id(&sessions, "one", true).unwrap());
+    request.open(&sessions, "two", Access::Locked).unwrap();
+    request.end();
+    let other = Owner::new(b"18").ok();
+    for (wanted, failed) in [(owner, 0), (None, 0), (other, 1)] {
+        open(&mut request, &sessions, "one");
+        request.set_owner(&sessions, wanted).unwrap();
+        let saved = save_json(&mut request, &sessions, "{}");
+        assert_eq!(matches!(saved, Saved::Replaced(_)), failed == 1, "{saved:?}");
+        assert_eq!(sessions.count(Counter::FailedSaves), failed);
+    }
+    assert_eq!(owner_of(&sessions, "two"), owner);
+}
+
+#[test]
+fn a_request_that_only_repeats_its_owner_does_not_undo_the_change_of_another_one() {
+    let (sessions, mut request, owner) = owned(Rules { concurrency: MERGE, ..Rules::default() });
+    open(&mut request, &sessions, "one");
+    let (_, mut log_in) = store();
+    open(&mut log_in, &sessions, "one");
+    log_in.set_owner(&sessions, Owner::new(b"18").ok()).unwrap();
+    save_json(&mut log_in, &sessions, r#"{"user":18}"#);
+    request.set_owner(&sessions, owner).unwrap();
+    assert!(matches!(save_json(&mut request, &sessions, r#"{"cart":1}"#), Saved::Stored));
+    assert_eq!(owner_of(&sessions, "one"), Owner::new(b"18").ok());
+    // One that changes it takes the lock.
+    open(&mut request, &sessions, "one");
+    request.set_owner(&sessions, owner).unwrap();
+    assert!(matches!(save_json(&mut request, &sessions, r#"{"cart":2}"#), Saved::Stored));
+    assert_eq!(owner_of(&sessions, "one"), owner);
+}
+
+#[test]
+fn an_owner_that_a_failed_save_did_not_set_waits_only_for_the_same_session_again() {
+    let (sessions, mut request) = store();
+    let owner = Owner::new(b"17").ok();
+    let save_nothing = Save { payload: None, changed: true, empty: false, headers_open: true };
+    for reopens in [false, true] {
+        open(&mut request, &sessions, "one");
+        request.set_owner(&sessions, owner).unwrap();
+        request.save(&sessions, "one", save_nothing).unwrap_err();
+        if reopens {
+            request.reopen(&sessions, "one", b"").unwrap();
+            save(&mut request, &sessions, "one", true);
+            assert_eq!(owner_of(&sessions, "one"), owner);
+        } else {
+            save(&mut request, &sessions, "unopened", true);
+            assert_eq!(owner_of(&sessions, "unopened"), None);
+        }
+        request.end();
+    }
 }

@@ -65,6 +65,20 @@ impl Request {
     /// read without its lock; `InvalidArgument` for one that cannot be serialised; `Exists` for an
     /// id that was not opened and is taken.
     pub fn save(&mut self, sessions: &Sessions, id: &str, save: Save<'_>) -> Result<Saved> {
+        let saved = self.save_session(sessions, id, save);
+        // The next session of the request may be that of another user.
+        match saved {
+            Ok(Saved::Nothing | Saved::WithdrawCookie) => {}
+            Ok(_) => self.owner = OwnerChange::Keep,
+            Err(_) => {
+                self.unsaved_owner = std::mem::replace(&mut self.owner, OwnerChange::Keep);
+            }
+        }
+        saved
+    }
+
+    #[inline]
+    fn save_session(&mut self, sessions: &Sessions, id: &str, save: Save<'_>) -> Result<Saved> {
         if matches!(self.state, State::Active(_, Phase::Loading)) || self.is_forked_child() {
             return Ok(Saved::Nothing);
         }
@@ -81,17 +95,13 @@ impl Request {
                 self.let_go();
             }
             let saved = (payload, self.owner);
-            let stored = store_anew(sessions, &self.rules, Key::session(id)?, saved);
-            if stored.is_ok() {
-                self.owner = OwnerChange::Keep;
-            }
-            return stored;
+            return store_anew(sessions, &self.rules, Key::session(id)?, saved);
         };
         if session.end.is_some_and(|end| end <= self.clock.now()) {
             self.let_go();
             return Ok(Saved::Ended);
         }
-        let (rules, set) = (&self.rules, self.owner);
+        let (rules, set) = (&self.rules, session.hold.owner_change(self.owner));
         if let Some(saved) = lock_snapshot(session, sessions, rules, (payload, set))? {
             return Ok(saved);
         }
@@ -106,7 +116,7 @@ impl Request {
                 return Err(unlocked(sessions, &session.key, "nothing is saved"));
             }
         };
-        let sets_owner = changes(set, locked.lease.owner());
+        let sets_owner = set != OwnerChange::Keep;
         if !locked.stored && save.empty && !sets_owner && rules.lazy_start {
             // The browser keeps a cookie that cannot be withdrawn, so its session is stored.
             match self.made.as_ref().is_some_and(|made| made.id() == id) {
@@ -121,13 +131,11 @@ impl Request {
                 Ok(()) => return Ok(Saved::Touched),
             }
         }
-        let hold = std::mem::replace(&mut session.hold, Hold::Unlocked { absence: None });
+        let hold =
+            std::mem::replace(&mut session.hold, Hold::Unlocked { absence: None, owner: None });
         let Hold::Locked(locked) = hold else { unreachable!("it was matched above") };
         let saved = commit(sessions, rules, &session.key, locked, (payload, set));
         self.let_go();
-        if saved.is_ok() {
-            self.owner = OwnerChange::Keep;
-        }
         saved
     }
 }
@@ -211,10 +219,6 @@ fn store_anew(
     }
     begun.lease.change_owner(set)?;
     begun.lease.commit(payload, rules.ttl()?).map_or_else(logged_out, |()| Ok(Saved::Stored))
-}
-
-fn changes(set: OwnerChange, present: Option<Owner>) -> bool {
-    matches!(set, OwnerChange::Set(owner) if owner != present)
 }
 
 fn kept(owner: Option<Owner>) -> OwnerChange {
