@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use sessile_core::{Cursor, Filter, Head, Key, Listed, Page, Result, Stat, follow_regenerated};
+use sessile_core::{
+    Cursor, ErrorKind, Filter, Head, Key, Listed, Page, Result, Stat, follow_regenerated,
+};
 
 use super::mode::{FileRole, Mode};
 use super::walk::{Walk, walk_in_order};
@@ -20,7 +22,7 @@ pub fn stat(mode: &impl Mode) -> Result<Stat> {
             break;
         };
         if let FileRole::Session(key) = &found.role
-            && let Some((head, bytes)) = mode.read_head(key)
+            && let Ok(Some((head, bytes))) = mode.read_head(key)
         {
             stat.count(&head, bytes, now);
         }
@@ -37,7 +39,7 @@ pub fn list(mode: &impl Mode, cursor: Option<&Cursor>, filter: &Filter) -> Resul
         looked_at += 1;
         // The bin first: no file of another bin is read.
         if filter.matches(key, u64::MAX, filter.owner)
-            && let Some((key, head, payload_bytes)) = find(mode, key, filter)
+            && let Some((key, head, payload_bytes)) = find(mode, key, filter)?
             && !head.expired(now)
             && filter.matches(&key, payload_bytes, head.owner)
         {
@@ -50,13 +52,25 @@ pub fn list(mode: &impl Mode, cursor: Option<&Cursor>, filter: &Filter) -> Resul
     Ok(page)
 }
 
-/// The record under a key. In a listing of an owner a regenerated id leads to its session.
-fn find(mode: &impl Mode, key: &Key, filter: &Filter) -> Option<(Key, Head, u64)> {
-    follow_regenerated(key.clone(), |key| match mode.read_head(key) {
-        Some((head, bytes)) => Some(ControlFlow::Break((key.clone(), head, bytes))),
-        None if filter.owner.is_some() => mode.regenerated_to(key).map(ControlFlow::Continue),
-        None => None,
-    })
+/// The record under a key. In a listing of an owner a regenerated id leads to its session, and a
+/// file that cannot be read now may be a session of the owner: only damaged ones are passed over.
+fn find(mode: &impl Mode, key: &Key, filter: &Filter) -> Result<Option<(Key, Head, u64)>> {
+    if filter.owner.is_none() {
+        let found = mode.read_head(key).ok().flatten();
+        return Ok(found.map(|(head, bytes)| (key.clone(), head, bytes)));
+    }
+    let look = |key: &Key| -> Result<_> {
+        Ok(match mode.read_head(key)? {
+            Some((head, bytes)) => Some(ControlFlow::Break(Ok((key.clone(), head, bytes)))),
+            None => mode.regenerated_to(key)?.map(ControlFlow::Continue),
+        })
+    };
+    let found = follow_regenerated(key.clone(), |key| match look(key) {
+        Err(error) if *error.kind() == ErrorKind::Corrupt => None,
+        Err(error) => Some(ControlFlow::Break(Err(error))),
+        Ok(step) => step,
+    });
+    found.transpose()
 }
 
 /// A path, if it is that of a session's file.

@@ -45,8 +45,8 @@ pub trait Mode: Send + Sync + 'static {
     /// released.
     fn read(&self, key: &Key, file: &OwnedFd, stat: &Stat) -> Result<(Stored, Vec<u8>)>;
     /// The head of a record, live or expired, and the size of its payload; `None` for anything
-    /// else, and for a file that cannot be read.
-    fn read_head(&self, key: &Key) -> Option<(Head, u64)>;
+    /// else. `Corrupt` for damaged bytes; other errors say nothing about the file.
+    fn read_head(&self, key: &Key) -> Result<Option<(Head, u64)>>;
     /// Where the key leads: by the file that it has, or because it has none.
     fn leads_to(&self, key: &Key, opened: Option<&Opened>) -> Result<Option<Key>>;
     /// Whether a begin makes a file that a release leaves.
@@ -77,9 +77,9 @@ pub trait Mode: Send + Sync + 'static {
         Err(ErrorKind::Unsupported.into())
     }
     /// The target of a regenerated id, also after its grace.
-    fn regenerated_to(&self, key: &Key) -> Option<Key> {
+    fn regenerated_to(&self, key: &Key) -> Result<Option<Key>> {
         let _ = key;
-        None
+        Ok(None)
     }
     fn move_record(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()>;
     /// Removes a file that is no longer needed. True if it was an expired record.

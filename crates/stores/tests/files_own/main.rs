@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sessile_core::{Budget, Clock, Error, ErrorKind, Key, Sessions, Timestamp, Ttl};
+use sessile_core::{Budget, Clock, Error, ErrorKind, Filter, Key, Owner, Sessions, Timestamp, Ttl};
 use sessile_stores::Context;
 
 use support::child::{child, role};
@@ -540,4 +540,28 @@ fn verify_names_damaged_files_by_inode_and_changes_none() {
         assert!(verified.problems.iter().all(|problem| !problem.contains("secret")));
     }
     assert_eq!(fs::read(&flipped).unwrap(), bytes);
+}
+
+/// The story: a process without a free file descriptor passed over the sessions that it could not
+/// open, and told that all of the user's had ended.
+#[test]
+fn a_file_that_cannot_be_read_now_fails_a_revocation_and_a_damaged_one_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let (sessions, owner) = (open_at(directory.path()).unwrap(), Owner::new(b"17").unwrap());
+    for id in ["a", "b", "c"] {
+        let mut begun = sessions.begin(&key(id), WAIT).unwrap();
+        begun.lease.set_owner(Some(owner)).unwrap();
+        begun.lease.commit(b"cart", ttl()).unwrap();
+    }
+    fs::write(file_of(directory.path(), "a"), [b'x'; 200]).unwrap();
+    let (unreadable, aside) = (file_of(directory.path(), "b"), directory.path().join("aside"));
+    fs::rename(&unreadable, &aside).unwrap();
+    symlink(&unreadable, &unreadable).unwrap();
+    assert!(sessions.revoke(owner, None).is_err());
+    assert!(sessions.list(None, &Filter::default()).unwrap().entries.len() <= 1);
+    fs::rename(&aside, &unreadable).unwrap();
+    sessions.revoke(owner, None).unwrap();
+    for id in ["b", "c"] {
+        assert!(sessions.peek(&key(id)).unwrap().is_none());
+    }
 }

@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use rustix::fs::{OFlags, RenameFlags, Stat};
 use sessile_core::{
-    Clock, Head, Key, Owner, OwnerChange, Result, Stored, Timestamp, Ttl, Verified,
+    Clock, ErrorKind, Head, Key, Owner, OwnerChange, Result, Stored, Timestamp, Ttl, Verified,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -133,12 +133,12 @@ impl Mode for OwnMode {
         content::read(key, file, stat)
     }
 
-    fn read_head(&self, key: &Key) -> Option<(Head, u64)> {
-        let file = self.name(key).open(OFlags::RDONLY).ok()??;
-        let stat = examine(&file).ok()?;
-        let header = read_header(&file, &stat).ok()?;
-        let head = header.stored.head().filter(|_| header.fits(size(&stat)))?;
-        Some((head, header.payload_bytes))
+    fn read_head(&self, key: &Key) -> Result<Option<(Head, u64)>> {
+        let Some(file) = self.name(key).open(OFlags::RDONLY)? else { return Ok(None) };
+        let stat = examine(&file)?;
+        let header = read_header(&file, &stat)?;
+        let head = header.stored.head().filter(|_| header.fits(size(&stat)));
+        Ok(head.map(|head| (head, header.payload_bytes)))
     }
 
     fn leads_to(&self, key: &Key, opened: Option<&Opened>) -> Result<Option<Key>> {
@@ -205,10 +205,13 @@ impl Mode for OwnMode {
             let Some(opened) = name.open_checked(OFlags::RDWR)? else { return Ok(false) };
             let mut tombstone = self.write(key, &Stored::tombstone(0, self.now()), b"")?;
             let Some(stat) = name.enter_gate(&opened)? else { continue };
-            // Under the gate: a commit in place may have changed the owner meanwhile. Unreadable
-            // bytes belong to nobody.
-            let stored = read_header(&opened.0, &stat).map(|header| header.stored);
-            let head = stored.ok().and_then(|stored| stored.live(self.now()));
+            // Under the gate: a commit in place may have changed the owner meanwhile. Damaged bytes
+            // belong to nobody.
+            let stored = match read_header(&opened.0, &stat) {
+                Err(error) if *error.kind() == ErrorKind::Corrupt => Stored::Nothing,
+                header => header?.stored,
+            };
+            let head = stored.live(self.now());
             if head.and_then(|head| head.owner) != Some(owner) {
                 return Ok(false);
             }
@@ -218,8 +221,8 @@ impl Mode for OwnMode {
         }
     }
 
-    fn regenerated_to(&self, key: &Key) -> Option<Key> {
-        self.peek(key).ok()?.0.regenerated_to().cloned()
+    fn regenerated_to(&self, key: &Key) -> Result<Option<Key>> {
+        Ok(self.peek(key)?.0.regenerated_to().cloned())
     }
 
     /// First the alias is published under the new id. Then one system call exchanges the two names:

@@ -219,9 +219,8 @@ impl Mode for PhpMode {
         self.record_or_past(key, head.map(|head| (head, payload)))
     }
 
-    fn read_head(&self, key: &Key) -> Option<(Head, u64)> {
-        let (head, payload) = self.snapshot(key).ok()??;
-        Some((head, payload.len() as u64))
+    fn read_head(&self, key: &Key) -> Result<Option<(Head, u64)>> {
+        Ok(self.snapshot(key)?.map(|(head, payload)| (head, payload.len() as u64)))
     }
 
     /// What is known of a key without a session is beside PHP's files.
