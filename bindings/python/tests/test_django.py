@@ -287,11 +287,11 @@ class User:
     class _meta:
         pk = Key
 
-    def __init__(self, pk: int) -> None:
+    def __init__(self, pk: int | str) -> None:
         self.pk = pk
 
 
-def logged_in(user: int | None) -> str:
+def logged_in(user: int | str | None) -> str:
     session = SessionStore()
     session["cart"] = ["book"]
     session.create()
@@ -301,6 +301,13 @@ def logged_in(user: int | None) -> str:
     session.save()
     assert session.session_key is not None
     return session.session_key
+
+
+def test_a_user_with_a_longer_key_than_stores_take_is_an_owner_too(site: Client) -> None:
+    users = [f"{'x' * 300}{number}" for number in range(2)]
+    first, other = (logged_in(user) for user in users)
+    assert revoke(User(users[0])) == 1
+    assert [SessionStore().exists(key) for key in (first, other)] == [False, True]
 
 
 def test_the_sessions_of_a_user_end_everywhere_without_code(site: Client) -> None:

@@ -242,7 +242,8 @@ impl Sessions {
     /// Destroys the session of exactly this key if it belongs to the owner at that moment. Returns
     /// whether it did. See [`Store::destroy_owned`].
     pub fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
-        let stored = self.stored(key);
+        let declared = if self.capabilities().owners { Ok(()) } else { Err(no_owners()) };
+        let stored = declared.and_then(|()| self.stored(key));
         let destroyed = stored.and_then(|stored| self.0.store.destroy_owned(&stored, owner));
         self.done(Operation::Destroy, Some(key), destroyed)
     }

@@ -125,6 +125,8 @@ fn a_role_that_may_not_alter_the_table_has_sessions_without_owners() {
     assert_eq!(refused.kind(), &ErrorKind::Unsupported);
     begun.lease.commit(b"goes on", ttl()).unwrap();
     assert_eq!(store.sessions_of(owner()).unwrap_err().kind(), &ErrorKind::Unsupported);
+    let refused = store.destroy_owned(&key("old"), owner()).unwrap_err();
+    assert_eq!(refused.kind(), &ErrorKind::Unsupported);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import weakref
 from collections.abc import Callable
@@ -68,14 +69,19 @@ def forget_others(**_: Any) -> None:
 def owner_of(data: dict[str, Any]) -> str | None:
     """The user who is logged in, as `django.contrib.auth` notes it."""
     user = data.get(SESSION_KEY)
-    # A store takes no longer names.
-    return str(user) if user and len(str(user).encode()) <= OWNER_BYTES_MAX else None
+    return _owner(str(user)) if user else None
+
+
+def _owner(user: str) -> str:
+    """The user by the primary key, or by a digest of one that is longer than stores take."""
+    key = user.encode(errors="surrogatepass")
+    return user if len(key) <= OWNER_BYTES_MAX else f"sha256:{hashlib.sha256(key).hexdigest()}"
 
 
 def revoke(user: Any, *, but: str | None = None) -> int:
     """Ends all sessions of a user, but for the one with the key `but`: after a change of the
     password, for example. Returns how many."""
-    return ours.store().revoke(user._meta.pk.value_to_string(user), but=but)
+    return ours.store().revoke(_owner(user._meta.pk.value_to_string(user)), but=but)
 
 
 request_started.connect(forget_others, dispatch_uid="sessile.django")
