@@ -12,6 +12,9 @@
 //! the old store until it expires (`sessile copy` moves what is listed).
 
 mod moving;
+#[cfg(all(test, feature = "memory"))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
 
 use std::time::Duration;
 
@@ -95,6 +98,20 @@ impl Migrate {
     /// Whether an alias of the old store tells a digest, which is no id of the new one.
     fn old_keeps_digests(&self) -> bool {
         Key::session("probe").is_ok_and(|probe| self.from.listed_key(&probe) != probe)
+    }
+
+    /// The key in the new store of what the old one lists. `None` where the old one lists a digest
+    /// that is no key of the new one.
+    fn key_in_new(&self, key: &Key) -> Option<Key> {
+        if !key.is_listed() {
+            return Some(key.clone());
+        }
+        let probe = Key::session("probe").ok()?;
+        let [old, new] = self.both().map(|store| store.listed_key(&probe));
+        if old == probe {
+            return Key::in_bin(key.bin().clone(), key.id()).ok();
+        }
+        (old == new).then(|| key.clone())
     }
 
     /// `Exists` for an id that the old store knows.
@@ -197,12 +214,21 @@ impl Store for Migrate {
         self.to.destroy(key).and(old).and(led_to)
     }
 
-    /// In both, also when one of them fails: what a move has read in the old store it does not keep
-    /// in the new one once that is gone.
+    /// In both, also when one of them fails. A move may have read the session in the old store and
+    /// commit it to the new one afterwards: a log-out there, where nothing is yet, voids its lease.
+    /// What the new store has by then belongs to somebody else, and stays.
     fn destroy_owned(&self, key: &Key, owner: Owner) -> Result<bool> {
         let has_owners = self.from.capabilities().owners;
         let old = if has_owners { self.from.destroy_owned(key, owner) } else { Ok(false) };
         let new = self.to.destroy_owned(key, owner)?;
+        if matches!(old, Ok(true))
+            && !new
+            && let Some(there) = self.key_in_new(key)
+            && !self.to.destroy_owned(&there, owner)?
+            && self.to.find(&there)?.record.is_none()
+        {
+            self.to.destroy(&there)?;
+        }
         Ok(old? || new)
     }
 

@@ -77,10 +77,14 @@ impl Migrate {
         }
         // Nothing on a disk may be destroyed before its successor is on one.
         match self.to.sync() {
-            Err(error) if *error.kind() != ErrorKind::Unsupported => return Err(error),
+            Err(error) if *error.kind() != ErrorKind::Unsupported => {
+                self.end_revoked((&mut old_lease, &record), key);
+                return Err(error);
+            }
             _ => {}
         }
         let mut moved = self.to.begin(key, left()).inspect_err(|error| {
+            self.end_revoked((&mut old_lease, &record), key);
             // Others hold it by now: it has moved.
             if matches!(error.kind(), ErrorKind::LockTimeout { .. }) {
                 let _ = self.from.destroy(key);
@@ -99,33 +103,56 @@ impl Migrate {
         Ok(Some(moved).filter(|moved| moved.record.is_some()))
     }
 
+    /// Where a move cannot go on after its commit. A revocation that ended the session in the old
+    /// store has voided the commit, unless the old store lists digests: then it could not name the
+    /// session in the new store.
+    fn end_revoked(&self, old: (&mut Lease, &Record), key: &Key) {
+        let Some(owner) = old.1.head.owner.filter(|_| self.old_keeps_digests()) else { return };
+        if matches!(self.look_again(old, key), Ok(Late::Ended)) {
+            // An error: the caller gets the first one, which is the cause.
+            let _ = self.to.destroy_owned(key, owner);
+        }
+    }
+
     /// Whether the session was logged out, or got another id, in the old store after its record was
     /// read: a log-out waits for no lock, and a lock in time may have run out. A touch, which takes
     /// no lock either, is done again, unless a commit in the new store came later.
-    fn has_ended(
-        &self,
-        moved: &mut Begun,
-        (old_lease, read): (&mut Lease, &Record),
-        key: &Key,
-    ) -> Result<bool> {
+    fn has_ended(&self, moved: &mut Begun, old: (&mut Lease, &Record), key: &Key) -> Result<bool> {
         let (Some(there), false) = (&moved.record, moved.moved) else { return Ok(false) };
-        let late = self.from.find(key)?;
-        if late.moved_to.is_some() {
-            return Ok(true);
-        }
-        let now = self.clock.now();
-        let Some(late) = late.record else { return Ok(!read.head.expired(now)) };
-        let Some(rest) = Ttl::rest_of(&late.head, now) else { return Ok(false) };
-        match old_lease.touch(rest) {
-            Err(error) if lost_lock(&error) => return Ok(true),
-            touched => touched?,
-        }
-        let is_touched = late.head.expires != read.head.expires || late.head.ends != read.head.ends;
-        if is_touched && there.head.version <= 1 {
-            moved.lease.touch(rest)?;
+        match self.look_again(old, key)? {
+            Late::Ended => return Ok(true),
+            Late::Touched(rest) if there.head.version <= 1 => moved.lease.touch(rest)?,
+            Late::Touched(_) | Late::Same => {}
         }
         Ok(false)
     }
+
+    /// What has become of a session in the old store after its record was read.
+    fn look_again(&self, (lease, read): (&mut Lease, &Record), key: &Key) -> Result<Late> {
+        let late = self.from.find(key)?;
+        if late.moved_to.is_some() {
+            return Ok(Late::Ended);
+        }
+        let now = self.clock.now();
+        let Some(late) = late.record else {
+            return Ok(if read.head.expired(now) { Late::Same } else { Late::Ended });
+        };
+        let Some(rest) = Ttl::rest_of(&late.head, now) else { return Ok(Late::Same) };
+        match lease.touch(rest) {
+            Err(error) if lost_lock(&error) => return Ok(Late::Ended),
+            touched => touched?,
+        }
+        let is_touched = late.head.expires != read.head.expires || late.head.ends != read.head.ends;
+        Ok(if is_touched { Late::Touched(rest) } else { Late::Same })
+    }
+}
+
+/// See [`Migrate::look_again`].
+enum Late {
+    Same,
+    Touched(Ttl),
+    /// Logged out, or under another id.
+    Ended,
 }
 
 fn lost_lock(error: &Error) -> bool {
