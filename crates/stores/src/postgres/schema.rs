@@ -257,7 +257,8 @@ fn add_owners(connection: &mut Connection, names: &TableNames, lacks: &Lacks) ->
             WHERE owner IS NOT NULL"
     );
     if lacks.columns && !is_done(connection, &columns)? {
-        return Ok(false);
+        // Another process may have added them, and have kept this one away.
+        return has_owners(connection, names);
     }
     if lacks.index && lacks.is_small {
         is_done(connection, &index)?;

@@ -7,7 +7,7 @@ use sessile_core::{Clock, Cursor, ErrorKind, Filter, Key, Owner, Sessions, Times
 
 use sessile_stores::Context;
 
-use crate::setup::{Private, WAIT, key, ttl};
+use crate::setup::{Private, WAIT, key, ttl, until};
 
 /// As a version without owners made it.
 const BEFORE: &str = "CREATE TABLE sessile (
@@ -227,4 +227,39 @@ fn a_worker_that_was_started_before_the_columns_finds_them_later() {
         assert_eq!(begun.lease.owner(), Some(owner()), "each statement names the columns");
     }
     assert_eq!(before.revoke(owner(), None).unwrap(), 3);
+}
+
+/// The story: many workers opened the table at once. One added the columns and went on to the
+/// index, which kept the others from the table, and for a minute they took it for one without
+/// owners.
+#[test]
+fn columns_that_another_worker_has_added_meanwhile_are_seen() {
+    let Some(private) = of_before() else { return };
+    let is_indexed = "(SELECT count(*) FROM pg_locks WHERE relation = 'sessile'::regclass
+        AND mode = 'ShareLock' AND granted) = 1";
+    // The worker comes to its change of the table when another one is at the index.
+    private.sql(&format!(
+        "CREATE FUNCTION come_late() RETURNS event_trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                FOR i IN 1..10000 LOOP
+                    EXIT WHEN current_setting('application_name') NOT LIKE 'sessile %';
+                    EXIT WHEN {is_indexed};
+                    PERFORM pg_sleep(0.001);
+                END LOOP;
+            END $$;
+        CREATE EVENT TRIGGER come_late ON ddl_command_start WHEN TAG IN ('ALTER TABLE')
+            EXECUTE FUNCTION come_late()"
+    ));
+    std::thread::scope(|scope| {
+        let opens = scope.spawn(|| private.open().capabilities().owners);
+        let comes = "SELECT count(*) FROM pg_stat_activity
+            WHERE application_name LIKE 'sessile %' AND query LIKE '%ADD COLUMN%'";
+        until("the worker has looked at the table", || private.number(comes) == 1);
+        private.sql(
+            "ALTER TABLE sessile ADD COLUMN owner text COLLATE \"C\",
+                ADD COLUMN owner_created bigint",
+        );
+        private.sql("BEGIN; LOCK TABLE sessile IN SHARE MODE; SELECT pg_sleep(2); COMMIT");
+        assert!(opens.join().unwrap());
+    });
 }
