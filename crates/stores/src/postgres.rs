@@ -100,6 +100,8 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         passes && breaker::outage().is_none_or(|outage| outage <= failover.unwrap_or_default())
     };
     let first = retry(deadline, failover.unwrap_or(RETRY_FOR), may_pass, connect)?;
+    // To bring an old table up to date may have taken longer than the rest.
+    let end = Instant::now() + options.timeouts.response;
     refuse_pooled_transactions(&options, &first, end)?;
     let pool = Pool::new(Settings { options, names: Arc::clone(&first.names) });
     pool.give_back(first);

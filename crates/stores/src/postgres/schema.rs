@@ -15,7 +15,7 @@ use super::failure::{Attempt, PostgresFailure, code, unexpected};
 use super::names::TableNames;
 use super::options::{Host, Options};
 use crate::connections::options::Timeouts;
-use crate::connections::pool::{AttemptFailure, PooledConnection};
+use crate::connections::pool::PooledConnection;
 use crate::sql::owner_columns::OwnerColumns;
 use crate::sql::{SCHEMA, check_schema, foreign_table};
 
@@ -182,7 +182,7 @@ pub(super) fn create_or_check(
         (_, true) => {
             let columns = is(2, "0") || is(2, "1");
             let lacks = Lacks { columns, index: is(3, "0"), is_small: is(4, "t") };
-            let has_owners = add_owners(&mut connection, &names, &lacks)?;
+            let has_owners = bring_up_to_date(&mut connection, options, &names, &lacks)?;
             names.owners = OwnerColumns::new(has_owners, now);
         }
         (true, false) => return Err(foreign_table().into()),
@@ -238,48 +238,61 @@ fn class(name: &str) -> String {
 }
 
 /// Returns whether the table has owners. One from before them gets the columns, if this role may
-/// add them, and then the index. Each is a transaction of its own: for the columns the server stops
+/// add them, and then the index. The store is opened all the same where that fails or takes long.
+fn bring_up_to_date(
+    connection: &mut Connection,
+    options: &Options,
+    names: &TableNames,
+    lacks: &Lacks,
+) -> Attempt<bool> {
+    let may_index = lacks.index && lacks.is_small;
+    if !(lacks.columns || may_index) {
+        return Ok(true);
+    }
+    let added = add_owners(options, names, lacks);
+    // That may have taken all of the time.
+    connection.set_deadline(Instant::now() + options.timeouts.response);
+    if let Err(failure) = added {
+        log::warn!(
+            "the table from before owners is not brought up to date ({:#}): \
+             crates/stores/design/postgres.md says under Owners what to do",
+            Error::from(failure)
+        );
+    }
+    // Another process may have added them, and have kept this one away.
+    has_owners(connection, names)
+}
+
+/// Over a connection of its own: the server may build the index for longer than we wait, and goes
+/// on with it then. Each statement is a transaction of its own: for the columns the server stops
 /// everybody else for an instant, for the index it reads the table once while nobody writes, so a
 /// large table is left to its administrator (`crates/stores/design/postgres.md`, *Owners*). Until
 /// it has the index, the sessions of an owner are found by a look at all.
-fn add_owners(connection: &mut Connection, names: &TableNames, lacks: &Lacks) -> Attempt<bool> {
+///
+/// They are durable in every tier, but wait for no standby: nobody would reach the table meanwhile.
+fn add_owners(options: &Options, names: &TableNames, lacks: &Lacks) -> Attempt<()> {
     let TableNames { table, owner_index, .. } = names;
-    let alone = format!(
-        "SELECT set_config('synchronous_commit', 'on', true),
-            set_config('lock_timeout', '{ADD_LOCK_MS_MAX}ms', true);"
+    let (mut connection, _) = connect(options, Instant::now() + options.timeouts.response)?;
+    let mut alone = format!(
+        "SELECT set_config('synchronous_commit', 'local', true),
+            set_config('lock_timeout', '{ADD_LOCK_MS_MAX}ms', true)"
     );
-    let columns = format!(
-        "{alone} ALTER TABLE {table} ADD COLUMN IF NOT EXISTS owner text COLLATE \"C\",
-            ADD COLUMN IF NOT EXISTS owner_created bigint"
-    );
-    let index = format!(
-        "{alone} CREATE INDEX IF NOT EXISTS {owner_index} ON {table} (owner, number)
-            WHERE owner IS NOT NULL"
-    );
-    if lacks.columns && !is_done(connection, &columns)? {
-        // Another process may have added them, and have kept this one away.
-        return has_owners(connection, names);
+    if connection.version() >= 140_000 {
+        alone.push_str(", set_config('client_connection_check_interval', '0', true)");
+    }
+    if lacks.columns {
+        connection.run_text(&format!(
+            "{alone}; ALTER TABLE {table} ADD COLUMN IF NOT EXISTS owner text COLLATE \"C\",
+                ADD COLUMN IF NOT EXISTS owner_created bigint"
+        ))?;
     }
     if lacks.index && lacks.is_small {
-        is_done(connection, &index)?;
+        connection.run_text(&format!(
+            "{alone}; CREATE INDEX IF NOT EXISTS {owner_index} ON {table} (owner, number)
+                WHERE owner IS NOT NULL"
+        ))?;
     }
-    Ok(true)
-}
-
-/// False where the server refuses: the store is then as good as it was before.
-fn is_done(connection: &mut Connection, change: &str) -> Attempt<bool> {
-    match connection.run_text(change) {
-        Ok(_) => Ok(true),
-        Err(failure) if failure.breaks_connection() => Err(failure),
-        Err(failure) => {
-            log::warn!(
-                "the table from before owners is not brought up to date ({:#}): \
-                 crates/stores/design/postgres.md says under Owners what to do",
-                Error::from(failure)
-            );
-            Ok(false)
-        }
-    }
+    Ok(())
 }
 
 /// One round trip, which looks at the version and at the sequence of fences; one more to lift it.

@@ -229,6 +229,12 @@ fn a_worker_that_was_started_before_the_columns_finds_them_later() {
     assert_eq!(before.revoke(owner(), None).unwrap(), 3);
 }
 
+/// A worker that waits 600 ms for an answer.
+fn hasty(private: &Private) -> Sessions {
+    let url = format!("{}&response_timeout_ms=600", private.url());
+    sessile_stores::open(&url, &Context { clock: Clock::system() }).unwrap()
+}
+
 /// The story: many workers opened the table at once. One added the columns and went on to the
 /// index, which kept the others from the table, and for a minute they took it for one without
 /// owners.
@@ -262,4 +268,59 @@ fn columns_that_another_worker_has_added_meanwhile_are_seen() {
         private.sql("BEGIN; LOCK TABLE sessile IN SHARE MODE; SELECT pg_sleep(2); COMMIT");
         assert!(opens.join().unwrap());
     });
+}
+
+/// The story: the table was cold and its volume slow. The time of the whole opening was over before
+/// the index was made, and the site did not start.
+#[test]
+fn a_table_whose_index_takes_long_is_opened_with_owners() {
+    let Some(private) = of_before() else { return };
+    private.sql(
+        "CREATE FUNCTION dawdle() RETURNS event_trigger LANGUAGE plpgsql
+            AS 'BEGIN PERFORM pg_sleep(2); END';
+        CREATE EVENT TRIGGER dawdle ON ddl_command_end WHEN TAG IN ('CREATE INDEX')
+            EXECUTE FUNCTION dawdle()",
+    );
+    let store = hasty(&private);
+    assert!(store.capabilities().owners);
+    assert_eq!(payload_of(&store, "old").unwrap(), b"cart");
+    let index = "SELECT count(*) FROM pg_indexes WHERE indexname = 'sessile_owner'";
+    assert_eq!(private.number(index), 0);
+    until("the server goes on with the index", || private.number(index) == 1);
+    own(&store, "old");
+    assert_eq!(owned(&store), [key("old")]);
+}
+
+#[test]
+fn a_table_that_somebody_keeps_is_opened_without_owners() {
+    let Some(private) = of_before() else { return };
+    let clock = Clock::manual(Timestamp::from_ms(1_800_000_000_000));
+    let store = std::thread::scope(|scope| {
+        let dump = "BEGIN; LOCK TABLE sessile IN ACCESS SHARE MODE; SELECT pg_sleep(2); COMMIT";
+        scope.spawn(|| private.sql(dump));
+        let kept = "SELECT count(*) FROM pg_locks WHERE relation = 'sessile'::regclass";
+        until("the table is kept", || private.number(kept) == 1);
+        let store = private.open_at(clock.clone());
+        assert!(!store.capabilities().owners);
+        assert_eq!(payload_of(&store, "old").unwrap(), b"cart");
+        store
+    });
+    assert!(private.open().capabilities().owners);
+    clock.advance(Duration::from_secs(61));
+    assert!(store.capabilities().owners);
+}
+
+/// The story: the change of the table waited for a standby that was away, and the opening with it.
+/// Nobody would have reached the table meanwhile.
+#[test]
+fn a_table_is_brought_up_to_date_while_the_standby_is_away() {
+    let Some(private) = of_before() else { return };
+    private.sql("ALTER SYSTEM SET synchronous_standby_names = 'away'");
+    private.sql("SELECT pg_reload_conf()");
+    let is_set = "SELECT count(*) FROM pg_settings
+        WHERE name = 'synchronous_standby_names' AND setting = 'away'";
+    until("the standby is awaited", || private.number(is_set) == 1);
+    let store = hasty(&private);
+    assert!(store.capabilities().owners);
+    assert_eq!(payload_of(&store, "old").unwrap(), b"cart");
 }
