@@ -308,11 +308,11 @@ impl Sessions {
     /// ended. `but` is a key as the application knows it, also a late one that leads to its session
     /// after a regeneration; without one no session is left.
     ///
-    /// The store is looked through until a pass finds no other session of the owner. So no session
-    /// is missed that had the owner before the call began, also if it gets another id meanwhile,
-    /// and each is looked at again when it is ended: one that belongs to somebody else by then
-    /// stays. A session that gets the owner during the call may be ended or not: change the
-    /// password first.
+    /// The store is looked through until the second or a later pass finds no other session of the
+    /// owner. So no session is missed that had the owner before the call began, also if it gets
+    /// another id meanwhile, and each is looked at again when it is ended: one that belongs to
+    /// somebody else by then stays. A session that gets the owner during the call may be ended or
+    /// not: change the password first.
     ///
     /// # Errors
     ///
@@ -321,7 +321,7 @@ impl Sessions {
     /// call can be repeated.
     pub fn revoke(&self, owner: Owner, but: Option<&Key>) -> Result<u64> {
         let mut ended = 0;
-        for _ in 0..REVOKE_PASSES_MAX {
+        for pass in 0..REVOKE_PASSES_MAX {
             let mut kept = but.map_or(Ok(Vec::new()), |key| self.kept_keys(key))?;
             let mut found = false;
             self.each_of(owner, |entry| {
@@ -339,7 +339,8 @@ impl Sessions {
                 ended += u64::from(self.destroy_owned(&entry.key.as_listed(), owner)?);
                 Ok(())
             })?;
-            if !found {
+            // What one pass misses may be the only session.
+            if !found && pass > 0 {
                 return Ok(ended);
             }
         }

@@ -8,6 +8,8 @@ use crate::Head;
 /// Each listing shows one session of the owner, under another id each time, as long as some are
 /// left to appear.
 struct Fleeting {
+    /// Listings that miss it, before the others.
+    missed: AtomicU64,
     appear: AtomicU64,
     destroyed: AtomicU64,
 }
@@ -64,7 +66,8 @@ impl Store for Fleeting {
 
     fn list(&self, _: Option<&Cursor>, filter: &Filter) -> Result<Page> {
         let left = self.appear.load(Relaxed);
-        if left == 0 {
+        let misses = |left: u64| left.checked_sub(1);
+        if left == 0 || self.missed.fetch_update(Relaxed, Relaxed, misses).is_ok() {
             return Ok(Page::default());
         }
         self.appear.store(left - 1, Relaxed);
@@ -76,8 +79,13 @@ impl Store for Fleeting {
     }
 }
 
+fn fleeting(missed: u64, appear: u64) -> Fleeting {
+    let [missed, appear, destroyed] = [missed, appear, 0].map(AtomicU64::new);
+    Fleeting { missed, appear, destroyed }
+}
+
 fn revoked(appear: u64) -> Result<u64> {
-    let store = Fleeting { appear: AtomicU64::new(appear), destroyed: AtomicU64::new(0) };
+    let store = fleeting(0, appear);
     let sessions = Sessions::new("fleeting:", store, Limits::default());
     sessions.revoke(Owner::new(b"17").unwrap(), None)
 }
@@ -87,7 +95,7 @@ fn revoked(appear: u64) -> Result<u64> {
 #[test]
 fn a_session_that_gets_a_new_id_meanwhile_is_spared() {
     let but = Key::session("old").unwrap();
-    let store = Fleeting { appear: AtomicU64::new(5), destroyed: AtomicU64::new(0) };
+    let store = fleeting(0, 5);
     let sessions = Sessions::new("fleeting:", store, Limits::default());
     assert_eq!(sessions.revoke(Owner::new(b"17").unwrap(), Some(&but)).unwrap(), 0);
 }
@@ -107,4 +115,12 @@ fn a_revocation_that_does_not_come_to_an_end_is_an_error() {
         assert_eq!(*error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains("as fast as they are ended"), "{error}");
     }
+}
+
+/// The story: a session that was regenerated during the listing was missed, and it was the only one
+/// of its owner. So the first pass was the last.
+#[test]
+fn a_session_that_the_first_pass_misses_is_ended_though_it_is_the_only_one() {
+    let sessions = Sessions::new("fleeting:", fleeting(1, 1), Limits::default());
+    assert_eq!(sessions.revoke(Owner::new(b"17").unwrap(), None).unwrap(), 1);
 }
