@@ -29,8 +29,8 @@ pub struct Request {
     waited: bool,
     /// What the next save does with the owner of its session.
     owner: OwnerChange,
-    /// What a save that failed was to do with it, for [`Request::reopen`].
-    unsaved_owner: OwnerChange,
+    /// What a save that failed was to do with it, and under which id, for [`Request::reopen`].
+    unsaved_owner: Option<(String, OwnerChange)>,
 }
 
 #[derive(Default)]
@@ -105,7 +105,7 @@ impl Request {
             made: None,
             waited: false,
             owner: OwnerChange::Keep,
-            unsaved_owner: OwnerChange::Keep,
+            unsaved_owner: None,
         }
     }
 
@@ -320,7 +320,7 @@ impl Request {
     /// Forgets the session, and an owner that was not saved, and gives its lock back.
     pub fn reset(&mut self) {
         self.let_go();
-        (self.owner, self.unsaved_owner) = (OwnerChange::Keep, OwnerChange::Keep);
+        (self.owner, self.unsaved_owner) = (OwnerChange::Keep, None);
     }
 
     fn let_go(&mut self) {

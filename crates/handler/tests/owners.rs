@@ -225,3 +225,22 @@ fn an_owner_that_a_failed_save_did_not_set_waits_only_for_the_same_session_again
         request.end();
     }
 }
+
+/// The story: the save of one session failed, and the same request opened another one again, which
+/// got the owner of the first.
+#[test]
+fn an_owner_that_a_failed_save_did_not_set_is_none_of_another_session() {
+    let (sessions, mut request) = store();
+    let owner = Owner::new(b"17").ok();
+    open(&mut request, &sessions, "other");
+    save(&mut request, &sessions, "other", true);
+    open(&mut request, &sessions, "one");
+    request.set_owner(&sessions, owner).unwrap();
+    let save_nothing = Save { payload: None, changed: true, empty: false, headers_open: true };
+    request.save(&sessions, "one", save_nothing).unwrap_err();
+    for (id, expected) in [("other", None), ("one", owner)] {
+        request.reopen(&sessions, id, b"cart").unwrap();
+        save(&mut request, &sessions, id, true);
+        assert_eq!(owner_of(&sessions, id), expected);
+    }
+}

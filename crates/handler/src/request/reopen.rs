@@ -1,6 +1,6 @@
 //! A second save of one request.
 
-use sessile_core::{Absence, Begun, Error, ErrorKind, Key, OwnerChange, Result, Sessions};
+use sessile_core::{Absence, Begun, Error, ErrorKind, Key, Result, Sessions};
 
 use super::{Phase, Request, Save, Saved, State};
 use crate::diverged::Diverged;
@@ -43,9 +43,7 @@ impl Request {
         let hold = Hold::Locked(Locked { lease, stored, diverged });
         let session = Session { key, payload: Vec::new(), hold, end, warning: None };
         self.state = State::Active(session, Phase::Open);
-        if let unsaved @ OwnerChange::Set(_) =
-            std::mem::replace(&mut self.unsaved_owner, OwnerChange::Keep)
-        {
+        if let Some((_, unsaved)) = self.unsaved_owner.take_if(|(of, _)| of == id) {
             self.owner = unsaved;
         }
         Ok(())

@@ -71,7 +71,9 @@ impl Request {
             Ok(Saved::Nothing | Saved::WithdrawCookie) => {}
             Ok(_) => self.owner = OwnerChange::Keep,
             Err(_) => {
-                self.unsaved_owner = std::mem::replace(&mut self.owner, OwnerChange::Keep);
+                let unsaved = std::mem::replace(&mut self.owner, OwnerChange::Keep);
+                self.unsaved_owner =
+                    (unsaved != OwnerChange::Keep).then(|| (id.to_owned(), unsaved));
             }
         }
         saved
