@@ -167,7 +167,8 @@ impl Request {
     /// Makes the next save set the owner of its session, or take it away.
     fn set_owner(&self, py: Python<'_>, owner: Option<&str>) -> PyResult<()> {
         let owner = raised(py, owner.map(|name| Owner::new(name.as_bytes())).transpose())?;
-        // No call into the store, so none of the next call's wait is spent.
+        // It waits for no lock, so none of the next call's wait is spent. A store whose table had
+        // no columns of owners when it was opened asks its server again now and then.
         let set = || self.with(|state| state.request.set_owner(&self.sessions, owner));
         raised(py, py.detach(set))
     }

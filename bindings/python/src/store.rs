@@ -83,10 +83,11 @@ impl Store {
         raised(py, py.detach(|| self.0.destroy(&Key::session(id)?)))
     }
 
-    /// Whether sessions can have owners.
+    /// Whether sessions can have owners. A store whose table had no columns for them when it was
+    /// opened asks its server again now and then.
     #[getter]
-    fn has_owners(&self) -> bool {
-        self.0.capabilities().owners
+    fn has_owners(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.0.capabilities().owners)
     }
 
     /// Ends all sessions of an owner, but for the one with the id `but`. Returns how many.
