@@ -287,7 +287,7 @@ class User:
     class _meta:
         pk = Key
 
-    def __init__(self, pk: int | str) -> None:
+    def __init__(self, pk: int | str | None) -> None:
         self.pk = pk
 
 
@@ -327,3 +327,8 @@ def test_the_sessions_of_a_user_end_everywhere_without_code(site: Client) -> Non
     assert revoke(User(17)) == 0
     assert revoke(User(18)) == 1
     assert SessionStore().exists(first) and not SessionStore().exists(other)
+
+
+def test_a_user_who_was_deleted_is_not_taken_for_one_without_sessions(site: Client) -> None:
+    with pytest.raises(ValueError, match="before"):
+        revoke(User(None))

@@ -80,7 +80,10 @@ def _owner(user: str) -> str:
 
 def revoke(user: Any, *, but: str | None = None) -> int:
     """Ends all sessions of a user, but for the one with the key `but`: after a change of the
-    password, for example. Returns how many."""
+    password, for example. Returns how many. Call it before a user is deleted: `ValueError`
+    afterwards, since the primary key is gone by then."""
+    if user.pk is None:
+        raise ValueError("the user has no primary key (deleted?): revoke the sessions before")
     return ours.store().revoke(_owner(user._meta.pk.value_to_string(user)), but=but)
 
 
