@@ -99,17 +99,13 @@ sub tied_row {
 # One session is open at a time.
 my ($last, $open, %hashes, %frozen) = (0);
 
+# Ties the hash of another row.
 sub tie_row {
+    my ($begin, $end) = @_;
     my $data;
     return (
-        sub {
-            $open = $_[0] // ++$last;
-            $data = $_[0] ? Storable::thaw($frozen{$open}) : {};
-            my %session;
-            tie %session, 'Floor::Tie', $data;
-            return \%session;
-        },
-        sub { untie %{ $_[0] }; $frozen{$open} = Storable::nfreeze($data); return $open },
+        sub { my %session; tie %session, 'Floor::Tie', $data = $begin->($_[0]); return \%session },
+        sub { untie %{ $_[0] }; return $end->($data) },
     );
 }
 
@@ -185,8 +181,9 @@ sub rows {
         ['Cache::FastMmap' => 'Cache::FastMmap', $sessions, \&fast_mmap_row],
         ['floor: Apache::Session without a store' => undef, $sessions,
             sub { tied_row('Floor::Session', Store => 'Floor::Store') }],
-        ['floor: a tied hash and Storable'  => $ours, $sessions, \&tie_row],
+        ['floor: a tied hash and Storable'  => $ours, $sessions, sub { tie_row(frozen_row()) }],
         ['floor: a plain hash and Storable' => undef, $sessions, \&frozen_row],
+        ['floor: a tied hash alone'         => $ours, $sessions, sub { tie_row(hash_row()) }],
         ['floor: a plain hash alone'        => undef, $sessions, \&hash_row],
     );
 }

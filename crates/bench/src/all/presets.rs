@@ -118,6 +118,7 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
         ExperimentForm::InTier(_) => PresetOverrides {
             workers: Some(&[8]),
             seconds: Some(SYNCED_SECONDS),
+            rounds: quick.then_some(2),
             ..plain(entry.experiment, quick)
         },
         // What the published form times besides the stores exceeds the loss of precision.
@@ -130,7 +131,7 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
         // A rate that was kept up with speaks for sites with no more sessions.
         ExperimentForm::Paced(_) => PresetOverrides {
             workers: Some(&[8]),
-            sessions: Some(if quick { &[5_000] } else { &[20_000] }),
+            sessions: Some(if quick { &[2_500] } else { &[20_000] }),
             seconds: Some(SYNCED_SECONDS),
             rounds: Some(if quick { 1 } else { 2 }),
             fill_max: None,
@@ -171,7 +172,7 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         // The outcome does not vary between rounds.
         (Experiment::Oversize, true) => own(None, None, None),
         (Experiment::Oversize, false) => own(None, None, Some(3)),
-        (Experiment::Languages, true) => own(None, None, None),
+        (Experiment::Languages, true) => own(None, None, Some(2)),
         (Experiment::Languages, false) => own(None, None, Some(20)),
         // Three kills of each server. Losses in races of microseconds need the five of the full
         // series, or the twelve of the experiment alone.

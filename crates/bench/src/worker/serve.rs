@@ -156,6 +156,9 @@ fn needs_reopen(opening: &OpenRequest) -> bool {
     }
 }
 
+/// How often a session is created, while a contender is filled, before the contender counts as gone.
+const FILL_TRIES: usize = 3;
+
 struct TaskRunner {
     payloads: Payloads,
     ttl: Duration,
@@ -165,7 +168,8 @@ struct TaskRunner {
 impl TaskRunner {
     fn fill(&mut self, contender: &mut dyn Contender, range: SessionRange) -> TaskTotals {
         // Each call waits as long as a server start takes, half an hour for a piece, and one
-        // missing session fails the row anyway.
+        // missing session fails the row anyway. But a disk that another program keeps busy lets
+        // SQLite's lock outlast a call.
         let mut is_gone = false;
         for_each_session(range, |session, done| {
             if is_gone || range.until_ns.is_some_and(|until| now_ns() >= until) {
@@ -177,8 +181,13 @@ impl TaskRunner {
                 Duration::from_nanos(expire_at_ns.saturating_sub(asked))
                     .max(Duration::from_millis(1))
             });
-            let created = contender.create(session, &self.buffer, ttl);
-            is_gone = created.as_ref().is_err_and(|error| *error.kind() == ErrorKind::Unreachable);
+            let mut created = contender.create(session, &self.buffer, ttl);
+            for _ in 1..FILL_TRIES {
+                if created.as_ref().is_err_and(is_unreachable) {
+                    created = contender.create(session, &self.buffer, ttl);
+                }
+            }
+            is_gone = created.as_ref().is_err_and(is_unreachable);
             created?;
             done.longest_ns = done.longest_ns.max(now_ns().saturating_sub(asked));
             done.count += 1;
@@ -248,6 +257,10 @@ impl TaskRunner {
         done.cpu_us = cpu_us().saturating_sub(cpu_before);
         done
     }
+}
+
+fn is_unreachable(error: &Error) -> bool {
+    *error.kind() == ErrorKind::Unreachable
 }
 
 fn for_each_session(

@@ -107,6 +107,12 @@ impl Contender for Files {
             let kind = if self.is("full") { ErrorKind::Full } else { ErrorKind::Unreachable };
             return Err(Error::new(kind, format!("no to {session}")));
         }
+        if self.is("hesitant") && session == 5 {
+            self.calls += 1;
+            if self.calls < 3 {
+                return Err(Error::new(ErrorKind::Unreachable, "locked for longer than it waits"));
+            }
+        }
         if ttl < Duration::from_secs(60) {
             fs::File::create(self.path(session).with_extension("until")).unwrap();
             let until = fs::File::options()

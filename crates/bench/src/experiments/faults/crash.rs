@@ -10,8 +10,7 @@ use sessile_results::statistics::Spread;
 
 use super::holder::check_sessions;
 use super::journal::{Journal, Kill};
-use super::load_worker::{LoadWorker, LoaderLog};
-use super::writers::STOP_WITHIN;
+use super::load_worker::{LoadWorker, LoaderLog, STOP_WITHIN, stop_all};
 use super::{FaultFindings, FaultRun, SessionLayout, kills_of_all};
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
@@ -114,8 +113,7 @@ fn served_round(
         std::thread::sleep(Duration::from_millis(1));
     }
     run.wait(AFTERWARDS);
-    for loader in loaders {
-        let log = loader.stop(run.stuck_after + STOP_WITHIN)?;
+    for log in stop_all(loaders, run.stuck_after)? {
         if log.stuck {
             found.count_stuck(run.stuck_after);
         }
@@ -162,8 +160,7 @@ fn embedded_round(
     }
     run.wait(AFTERWARDS);
     let mut took_ns = Vec::new();
-    for loader in successors {
-        let log = loader.stop(run.stuck_after + STOP_WITHIN)?;
+    for log in stop_all(successors, run.stuck_after)? {
         if log.stuck {
             found.count_stuck(run.stuck_after);
         }

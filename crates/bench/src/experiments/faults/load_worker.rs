@@ -16,6 +16,9 @@ use crate::worker::faults::{FaultTask, FoundContent, SessionAccess, UpdateLoad};
 use crate::worker::process::{TASK_MAX, WorkerProcess, failure, unexpected};
 use crate::worker::protocol::{ContenderFailure, WorkerReply, WorkerRequest};
 
+/// For the last operation of a worker, beside a wait for a lock.
+pub(super) const STOP_WITHIN: Duration = Duration::from_secs(2);
+
 /// Killed when dropped.
 pub(super) struct LoadWorker {
     process: WorkerProcess,
@@ -76,11 +79,7 @@ impl LoadWorker {
         Ok(LoaderLog { failure: None, ..log })
     }
 
-    /// Kills a worker that waits longer than this for a lock.
-    pub(super) fn stop(mut self, within: Duration) -> Result<LoaderLog, ContenderFailure> {
-        // If it has ended, its log says why.
-        let _ = self.process.send(&WorkerRequest::Stop);
-        let deadline = Instant::now() + within;
+    fn stopped_by(mut self, deadline: Instant) -> Result<LoaderLog, ContenderFailure> {
         while !self.listening.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -97,6 +96,20 @@ impl LoadWorker {
             None => Ok(log),
         }
     }
+}
+
+/// Kills those that wait for a lock longer than `stuck_after`. All are asked first: each that waits
+/// would take as long.
+pub(super) fn stop_all(
+    mut loaders: Vec<LoadWorker>,
+    stuck_after: Duration,
+) -> Result<Vec<LoaderLog>, ContenderFailure> {
+    for loader in &mut loaders {
+        // If it has ended, its log says why.
+        let _ = loader.process.send(&WorkerRequest::Stop);
+    }
+    let deadline = Instant::now() + stuck_after + STOP_WITHIN;
+    loaders.into_iter().map(|loader| loader.stopped_by(deadline)).collect()
 }
 
 fn listen(replies: BufReader<ChildStdout>, last_asked_ns: &AtomicU64) -> LoaderLog {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::holder::check_sessions;
 use super::journal::{Journal, Kill};
-use super::load_worker::{LoadWorker, LoaderLog};
+use super::load_worker::{LoadWorker, LoaderLog, stop_all};
 use super::{FaultFindings, FaultRun, SessionLayout};
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
@@ -45,9 +45,7 @@ pub(super) fn measure(
         loaders.push(LoadWorker::start(run, sessions)?);
     }
     let end_ns = now_ns();
-    for loader in loaders {
-        log.push((loader.stop(run.stuck_after + STOP_WITHIN)?, end_ns));
-    }
+    log.extend(stop_all(loaders, run.stuck_after)?.into_iter().map(|log| (log, end_ns)));
     for (log, at_ns) in log {
         record_log(log, Kill::of_workers(at_ns), run, journal, &mut found);
     }
@@ -55,9 +53,6 @@ pub(super) fn measure(
     check_sessions(run, layout.written.clone(), journal, Some(kill), &mut found)?;
     Ok(found)
 }
-
-/// For the last operation of a worker, beside a wait for a lock.
-pub(super) const STOP_WITHIN: Duration = Duration::from_secs(2);
 
 fn record_log(
     log: LoaderLog,
