@@ -1,5 +1,6 @@
 //! `sessile bench all`: every experiment. Results are written after each, so that none is lost.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sessile_bench::INTERRUPTION;
@@ -9,7 +10,7 @@ use sessile_results::{Collection, PartState, SeriesPart, UsageError};
 use crate::arguments::AllArguments;
 use crate::bench::{check_outputs, command, is_stdout, launch, unserializable, write};
 use crate::command_result::{CommandFailure, CommandResult};
-use crate::{page, terminal};
+use crate::{compare, page, terminal};
 
 pub fn run(arguments: &AllArguments) -> CommandResult {
     let [json, markdown, page] =
@@ -18,8 +19,15 @@ pub fn run(arguments: &AllArguments) -> CommandResult {
     check_outputs([json, markdown, page])?;
     let launch = launch()?;
     let refused = |error: UsageError| CommandFailure::usage(error.to_string());
-    let plan = series(arguments).plan().map_err(refused)?;
-    eprintln!("measuring {}", plan.experiments().join(", "));
+    let mut plan = series(arguments).plan().map_err(refused)?;
+    if let (true, Some(path)) = (arguments.resume, json) {
+        let here = sessile_bench::environment::detect(&BTreeMap::new(), &[]);
+        plan = plan.resume(compare::read_collection(path)?, &here).map_err(refused)?;
+    }
+    match plan.experiments().join(", ") {
+        rest if rest.is_empty() => eprintln!("everything of it has been measured"),
+        rest => eprintln!("measuring {rest}"),
+    }
     let (collection, summary) = plan.run(&launch, |ended, collection| match ended {
         None => outputs.before(collection),
         Some(ended) => outputs.after(ended, collection),

@@ -5,6 +5,7 @@
 
 mod plan;
 mod presets;
+mod resume;
 mod summary;
 
 use sessile_core::Durability;
@@ -12,6 +13,7 @@ use sessile_core::Durability;
 use crate::experiments::{languages, rebuild};
 use crate::options::Options;
 use crate::php;
+use crate::redact;
 use crate::run;
 use crate::selection;
 use plan::PlannedPart;
@@ -42,7 +44,12 @@ impl SeriesOptions {
     pub fn plan(&self) -> Result<SeriesPlan, UsageError> {
         run::refuse_debug_build()?;
         self.check_words()?;
-        let mut plan = SeriesPlan { steps: Vec::new(), parts: Vec::new() };
+        let mut plan = SeriesPlan {
+            steps: Vec::new(),
+            parts: Vec::new(),
+            command: redact::command(&self.command),
+            kept: Vec::new(),
+        };
         let asked = |it: &&SeriesEntry| self.only.is_empty() || self.only.contains(&it.experiment);
         for entry in
             presets::ORDER.iter().filter(asked).filter(|it| !self.skip.contains(&it.experiment))

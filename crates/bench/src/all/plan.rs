@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use sessile_results::Report;
 use sessile_results::collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
 use sessile_results::experiment::Experiment;
 
@@ -19,6 +20,10 @@ pub struct SeriesPlan {
     pub(super) steps: Vec<PlannedPart>,
     /// Including those that cannot be measured here.
     pub(super) parts: Vec<SeriesPart>,
+    /// Redacted.
+    pub(super) command: String,
+    /// What has been measured before, of a series that is resumed.
+    pub(super) kept: Vec<Report>,
 }
 
 #[derive(Debug)]
@@ -69,7 +74,8 @@ impl SeriesPlan {
         mut seen: impl FnMut(Option<&FinishedPart>, &Collection),
     ) -> (Collection, SeriesSummary) {
         let of = self.steps.len();
-        let mut collection = Collection { parts: self.parts.clone(), ..Collection::default() };
+        let parts = self.parts.clone();
+        let mut collection = Collection { parts, runs: self.kept.clone(), ..Collection::default() };
         let mut ended = Vec::new();
         for (index, step) in self.steps.iter().enumerate() {
             let (title, number) = (self.title(step), index + 1);

@@ -115,11 +115,17 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
     match entry.form {
         ExperimentForm::Plain => plain(entry.experiment, quick),
         // Shorter samples may miss the sync, which comes once a second.
-        ExperimentForm::InTier(_) => PresetOverrides {
+        // Each session that is filled in is synced by itself in the tier `commit`.
+        ExperimentForm::InTier(tier) => PresetOverrides {
             workers: Some(&[8]),
+            sessions: Some(match (quick, tier) {
+                (true, _) => &[5_000],
+                (false, Durability::Commit) => &[10_000],
+                (false, _) => &[50_000],
+            }),
             seconds: Some(SYNCED_SECONDS),
             rounds: quick.then_some(2),
-            ..plain(entry.experiment, quick)
+            fill_max: None,
         },
         // What the published form times besides the stores exceeds the loss of precision.
         ExperimentForm::AsPublished => PresetOverrides {
@@ -131,7 +137,7 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
         // A rate that was kept up with speaks for sites with no more sessions.
         ExperimentForm::Paced(_) => PresetOverrides {
             workers: Some(&[8]),
-            sessions: Some(if quick { &[2_500] } else { &[20_000] }),
+            sessions: Some(if quick { &[2_500] } else { &[10_000] }),
             seconds: Some(SYNCED_SECONDS),
             rounds: Some(if quick { 1 } else { 2 }),
             fill_max: None,
@@ -152,7 +158,7 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         (Experiment::Cycle, false) => own(Some(&[50_000]), Some(2.0), None),
         // Three operations: three times the rows of `cycle`.
         (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(1)),
-        (Experiment::Ops, false) => own(Some(&[50_000]), Some(1.0), Some(3)),
+        (Experiment::Ops, false) => own(Some(&[50_000]), Some(0.6), Some(3)),
         // Lost updates occur in every second.
         (Experiment::Contention, true) => own(None, Some(0.3), Some(1)),
         (Experiment::Contention, false) => own(None, Some(2.0), Some(3)),
@@ -166,7 +172,7 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         // compared with the same store at other sizes, so short samples suffice. The largest size
         // would cost more than all others and not fit into many machines.
         (Experiment::Scale, false) => PresetOverrides {
-            fill_max: Some(25.0),
+            fill_max: Some(15.0),
             ..own(Some(&[10_000, 100_000, 1_000_000]), Some(0.3), None)
         },
         // The outcome does not vary between rounds.

@@ -1,0 +1,156 @@
+//! Goes on with a series that a signal ended.
+//!
+//! Invariant: what another program, machine or command measured is refused. Within a file rows are
+//! compared with each other.
+
+use sessile_results::collection::{Collection, PartState, SeriesPart};
+use sessile_results::{Environment, Report, UsageError};
+
+use super::SeriesPlan;
+
+impl SeriesPlan {
+    /// Keeps the parts that have been measured to their end, and measures the others.
+    pub fn resume(
+        mut self,
+        earlier: Collection,
+        here: &Environment,
+    ) -> Result<SeriesPlan, UsageError> {
+        let titles = |parts: &[SeriesPart]| {
+            parts.iter().map(SeriesPart::title).collect::<Vec<String>>().join(", ")
+        };
+        let (asked, found) = (titles(&self.parts), titles(&earlier.parts));
+        if asked != found {
+            return Err(refused(&format!("it is of the parts {found}, not {asked}")));
+        }
+        let whole: Vec<Report> = earlier.runs.into_iter().filter(|run| !run.interrupted).collect();
+        for run in &whole {
+            if run.command.replace(RESUME, "") != self.command.replace(RESUME, "") {
+                return Err(refused(&format!("it is of `{}`", run.command)));
+            }
+            let there = &run.environment;
+            if let Some((what, then, now)) = difference(there, here) {
+                return Err(refused(&format!("its {what} is {then}, and here it is {now}")));
+            }
+        }
+        let done = |part: &SeriesPart| part.state == PartState::Done;
+        if earlier.parts.iter().filter(|part| done(part)).count() != whole.len() {
+            return Err(refused("it has not one result for each part that is done"));
+        }
+        self.steps.retain(|step| !earlier.parts.get(step.part).is_some_and(done));
+        for (part, before) in self.parts.iter_mut().zip(earlier.parts) {
+            if done(&before) {
+                *part = before;
+            }
+        }
+        self.kept = whole;
+        Ok(self)
+    }
+}
+
+/// The only word in which the commands may differ.
+const RESUME: &str = " --resume";
+
+fn refused(why: &str) -> UsageError {
+    UsageError(format!(
+        "--resume cannot go on with this file: {why}; without --resume the series begins anew"
+    ))
+}
+
+/// The first that differs, there and here. Each part names its own servers and their versions.
+fn difference(there: &Environment, here: &Environment) -> Option<(&'static str, String, String)> {
+    let facts = |it: &Environment| {
+        [
+            ("processor", it.cpu.clone()),
+            ("number of processors", it.cores.to_string()),
+            ("memory", it.memory_bytes.to_string()),
+            ("kernel", it.kernel.clone()),
+            ("file system", it.disk_file_system.clone()),
+            ("version", it.sessile.clone()),
+            ("commit", it.commit.clone()),
+            ("build", it.build_flags.clone()),
+        ]
+    };
+    let mut both = facts(there).into_iter().zip(facts(here));
+    both.find(|(there, here)| there != here).map(|((what, there), (_, here))| (what, there, here))
+}
+
+#[cfg(test)]
+mod tests {
+    use sessile_results::Experiment;
+
+    use super::*;
+    use crate::all::plan::PlannedPart;
+    use crate::options::Options;
+
+    const COMMAND: &str = "sessile bench all --json all.json";
+
+    fn part(experiment: Experiment, state: PartState) -> SeriesPart {
+        let experiment = experiment.name().to_owned();
+        SeriesPart { experiment, flags: String::new(), state, reason: None }
+    }
+
+    fn plan() -> SeriesPlan {
+        let experiments = [Experiment::Cycle, Experiment::Ops, Experiment::Gc];
+        let step = |(part, experiment): (usize, &Experiment)| PlannedPart {
+            experiment: *experiment,
+            options: Options::default(),
+            part,
+        };
+        SeriesPlan {
+            steps: experiments.iter().enumerate().map(step).collect(),
+            parts: experiments.map(|it| part(it, PartState::NotStarted)).to_vec(),
+            command: format!("{COMMAND} --resume"),
+            kept: Vec::new(),
+        }
+    }
+
+    /// `cycle` is done; `ops` was interrupted, and some of its rows are there.
+    fn interrupted() -> Collection {
+        let run =
+            |interrupted| Report { command: COMMAND.to_owned(), interrupted, ..Report::default() };
+        Collection {
+            interrupted: true,
+            runs: vec![run(false), run(true)],
+            parts: vec![
+                part(Experiment::Cycle, PartState::Done),
+                part(Experiment::Ops, PartState::Interrupted),
+                part(Experiment::Gc, PartState::NotStarted),
+            ],
+            ..Collection::default()
+        }
+    }
+
+    #[test]
+    fn what_is_done_is_kept_and_what_was_interrupted_is_measured_anew() {
+        let plan = plan().resume(interrupted(), &Environment::default()).unwrap();
+        assert_eq!(plan.kept.len(), 1, "only the rows of `cycle`");
+        assert_eq!(plan.experiments(), ["ops", "gc"]);
+        let states: Vec<PartState> = plan.parts.iter().map(|part| part.state).collect();
+        assert_eq!(states, [PartState::Done, PartState::NotStarted, PartState::NotStarted]);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_with_the_rest_is_refused() {
+        let here = Environment { commit: "3f2".to_owned(), ..Environment::default() };
+        fn told(earlier: Collection, here: &Environment) -> String {
+            plan().resume(earlier, here).unwrap_err().0
+        }
+        let why = told(interrupted(), &here);
+        assert!(why.contains("its commit is , and here it is 3f2"), "{why}");
+
+        let mut quick = interrupted();
+        quick.runs[0].command = "sessile bench all --quick --json all.json".to_owned();
+        let why = told(quick, &Environment::default());
+        assert!(why.contains("of `sessile bench all --quick"), "{why}");
+
+        let mut fewer = interrupted();
+        fewer.parts.pop();
+        let why = told(fewer, &Environment::default());
+        assert!(why.contains("it is of the parts cycle, ops, not cycle, ops, gc"), "{why}");
+
+        let mut lacking = interrupted();
+        lacking.runs.remove(0);
+        let why = told(lacking, &Environment::default());
+        assert!(why.contains("not one result for each part"), "{why}");
+    }
+}
