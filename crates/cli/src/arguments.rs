@@ -53,10 +53,10 @@ pub enum Verb {
     #[command(after_help = EXIT_CODES)]
     Stat(StatArguments),
     /// Show large, old or idle entries of a store, or of what other programs keep
-    Scan(ScanArguments),
+    Analyze(AnalyzeArguments),
     /// Check everything in a store; changes nothing
     #[command(after_help = EXIT_CODES)]
-    Verify(VerifyArguments),
+    Check(CheckArguments),
     /// Find what will go wrong with a store, each with its fix; changes nothing
     #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArguments),
@@ -69,7 +69,7 @@ pub enum Verb {
     /// Print metrics of a store for Prometheus, or serve them
     #[command(after_help = EXIT_CODES)]
     Metrics(MetricsArguments),
-    /// Show a store in the browser: charts of the last hour, locks, verify and doctor
+    /// Show a store in the browser: charts of the last hour, locks, check and doctor
     #[command(after_help = EXIT_CODES)]
     Serve(ServeArguments),
     /// Remove all expired sessions, in small steps
@@ -133,9 +133,9 @@ pub struct StatArguments {
     pub json: bool,
 }
 
-/// `sessile scan`.
+/// `sessile analyze`.
 #[derive(Args, Debug)]
-pub struct ScanArguments {
+pub struct AnalyzeArguments {
     /// The store, for example files:/var/lib/sessile, or another program's storage: see below. It
     /// must exist
     pub url: String,
@@ -164,9 +164,9 @@ pub struct ScanArguments {
     pub export_profile: Option<PathBuf>,
 }
 
-/// `sessile verify`.
+/// `sessile check`.
 #[derive(Args, Debug)]
-pub struct VerifyArguments {
+pub struct CheckArguments {
     /// The store, for example sqlite:/var/lib/sessile.db
     pub url: String,
     /// Print JSON

@@ -4,7 +4,8 @@
 
 use std::io::IsTerminal;
 
-use clap::{Command, CommandFactory, FromArgMatches};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Command, CommandFactory, Error, FromArgMatches};
 use sessile_bench::describe_default;
 use sessile_results::{Experiment, Workload};
 use sessile_stores::layouts::LAYOUTS;
@@ -29,9 +30,13 @@ Options:
 /// The options that a preset sets.
 const OF_PRESETS: [&str; 6] = ["workers", "sessions", "seconds", "rounds", "rate", "fill_max"];
 
+/// Words for verbs that other programs have, and for which clap suggests nothing or a hidden verb.
+const OTHER_WORDS: [(&str, &str); 3] =
+    [("scan", "analyze"), ("analyse", "analyze"), ("verify", "check")];
+
 /// Parses the command line. Prints errors and help, and ends the process then.
 pub fn parse() -> Arguments {
-    let matches = parser().get_matches();
+    let matches = parser().try_get_matches().unwrap_or_else(|error| suggesting(error).exit());
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
@@ -41,9 +46,22 @@ pub fn parser() -> Command {
     complete().subcommand_required(needs_verb).arg_required_else_help(needs_verb)
 }
 
+/// Adds the verb that is meant to the message about one that is not known.
+fn suggesting(mut error: Error) -> Error {
+    let own_word = |given: &ContextValue| {
+        let ContextValue::String(given) = given else { return None };
+        OTHER_WORDS.iter().find(|(other, _)| other == given).map(|(_, own)| (*own).to_owned())
+    };
+    if let Some(own) = error.get(ContextKind::InvalidSubcommand).and_then(own_word) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![own]));
+    }
+    error
+}
+
 pub fn complete() -> Command {
     let command = with_examples(Arguments::command()).help_template(TEMPLATE);
-    let command = command.mut_subcommand("scan", |scan| scan.after_long_help(help_of_layouts()));
+    let command =
+        command.mut_subcommand("analyze", |analyze| analyze.after_long_help(help_of_layouts()));
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> =
             bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
@@ -81,7 +99,7 @@ fn with_exit_codes(name: &str) -> String {
     format!("{text}\n{codes}")
 }
 
-/// The help of the foreign layouts that can be scanned.
+/// The help of the foreign layouts that can be analyzed.
 fn help_of_layouts() -> String {
     let mut text =
         "Besides the stores of `sessile stores`, read-only, with the same options of the \
@@ -93,7 +111,7 @@ fn help_of_layouts() -> String {
             text.push_str(&format!("      ?{}=  {}\n", option.name, option.help));
         }
     }
-    format!("{text}\n{}", with_exit_codes("scan"))
+    format!("{text}\n{}", with_exit_codes("analyze"))
 }
 
 fn with_workloads(verb: Command, experiment: Experiment) -> Command {
@@ -194,12 +212,24 @@ mod tests {
     #[test]
     fn the_short_help_of_a_verb_has_no_exit_codes() {
         let mut command = complete();
-        for name in ["gc", "copy", "scan"] {
+        for name in ["gc", "copy", "analyze"] {
             let verb = command.find_subcommand_mut(name).unwrap();
             let (short, long) = (verb.render_help(), verb.render_long_help());
             assert!(!short.to_string().contains("Exit codes"), "{short}");
             assert!(long.to_string().contains("Exit codes"), "{long}");
         }
+    }
+
+    #[test]
+    fn a_verb_of_another_program_is_answered_with_the_own_one() {
+        for (other, own) in OTHER_WORDS {
+            let error = complete().try_get_matches_from(["sessile", other]).unwrap_err();
+            let text = suggesting(error).to_string();
+            assert!(text.contains(&format!("a similar subcommand exists: '{own}'\n")), "{text}");
+            assert!(complete().find_subcommand(own).is_some(), "{own}");
+        }
+        let error = complete().try_get_matches_from(["sessile", "chek"]).unwrap_err();
+        assert!(suggesting(error).to_string().contains("'check'"), "clap finds it by itself");
     }
 
     #[test]
@@ -209,8 +239,9 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_a_scan_names_every_layout() {
-        let help = complete().find_subcommand_mut("scan").unwrap().render_long_help().to_string();
+    fn the_help_of_analyze_names_every_layout() {
+        let help =
+            complete().find_subcommand_mut("analyze").unwrap().render_long_help().to_string();
         assert!(
             LAYOUTS.iter().all(|layout| help.contains(layout.example))
                 && help.contains("Exit codes"),

@@ -19,15 +19,15 @@ pub fn of(verb: &str) -> &'static [&'static str] {
             "stat redis://localhost --json",
             "stat 'files:/var/lib/php/sessions?php=1'",
         ],
-        "scan" => &[
-            "scan files:/var/lib/shop/sessions --larger-than 1M",
-            "scan php+files:/var/lib/php/sessions --top 3",
-            "scan redis://localhost --batch 100 --pause 4x --stop-after 10min",
+        "analyze" => &[
+            "analyze files:/var/lib/shop/sessions --larger-than 1M",
+            "analyze php+files:/var/lib/php/sessions --top 3",
+            "analyze redis://localhost --batch 100 --pause 4x --stop-after 10min",
         ],
-        "verify" => &[
-            "verify sessile:/var/lib/sessile/php",
-            "verify files:/var/lib/shop/sessions --json",
-            "verify sqlite:/var/lib/shop/sessions.db",
+        "check" => &[
+            "check sessile:/var/lib/sessile/php",
+            "check files:/var/lib/shop/sessions --json",
+            "check sqlite:/var/lib/shop/sessions.db",
         ],
         "gc" => &[
             "gc files:/var/lib/shop/sessions",

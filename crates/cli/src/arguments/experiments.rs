@@ -148,7 +148,7 @@ groups! {
 /// Payload sizes of a store that was scanned.
 #[derive(Args, Debug)]
 struct ProfileFile {
-    /// Payload sizes, a file of `sessile scan --export-profile`
+    /// Payload sizes, a file of `sessile analyze --export-profile`
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }

@@ -1,18 +1,18 @@
-//! `sessile verify`: checks the integrity of a store. Changes nothing.
+//! `sessile check`: checks the integrity of a store. Changes nothing.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
 use sessile_core::Verified;
 
-use crate::arguments::VerifyArguments;
+use crate::arguments::CheckArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::existing_store;
 use crate::terminal::{Spinner, print};
 use crate::units;
 
 /// Checks the store. Prints problems and fails if there are any.
-pub fn run(arguments: &VerifyArguments) -> CommandResult {
+pub fn run(arguments: &CheckArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
     let start = Instant::now();
     let verified = {
