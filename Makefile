@@ -57,7 +57,7 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 bench: build ## Runs every experiment in full (long) and leaves JSON in bench-out/
 	@sh scripts/bench.sh $(BENCH_OUT)
 
-compare-trials: toolchain ## Tries --against 20 times on a store and on the same one slowed by 10 % (20 min; TRIALS=3)
+compare-trials: toolchain ## Tries --baseline 20 times on a store and on the same one slowed by 10 % (20 min; TRIALS=3)
 	$(CARGO) test --release $(LOCKED) -p sessile-bench --test slowed_store -- trials $(TRIALS)
 
 storm: toolchain ## Kills and stops processes that work on a store for ten minutes, then servers (STORE=files SECONDS=60)

@@ -338,7 +338,7 @@ pub enum ExperimentVerb {
     /// List programs missing for the experiments, and the line that installs them
     #[command(after_help = EXIT_CODES)]
     Setup(SetupArguments),
-    /// Print the ratios of two results; --against of cycle and ops tells whether one is slower
+    /// Print the ratios of two results; --baseline of cycle and ops tells whether one is slower
     #[command(after_help = EXIT_CODES)]
     Compare(CompareArguments),
     /// Draw results as one self-contained HTML page: charts, tables, recommendations

@@ -7,8 +7,8 @@
 mod analyze;
 mod arguments;
 mod bench;
-mod bench_against;
 mod bench_all;
+mod bench_baseline;
 mod bench_setup;
 mod check;
 mod command_line;

@@ -65,7 +65,7 @@ fn files_of_all_and_of_one_experiment_are_set_side_by_side_and_only_a_bad_row_is
     assert_eq!(slower.status.code(), Some(0), "{}{}", stdout(&slower), stderr(&slower));
     let told = stdout(&slower);
     assert!(told.contains("== cycle\n") && told.contains("== ops\n"), "{told}");
-    assert!(told.contains("cannot tell") && told.contains("--against"), "{told}");
+    assert!(told.contains("cannot tell") && told.contains("--baseline"), "{told}");
     assert!(told.lines().all(|line| line.len() <= 100), "{told}");
 
     let compared = compare(&old, &one);

@@ -88,11 +88,11 @@ fn of_two_programs_the_comparison_is_shown_when_neither_result_can_be_written() 
         "memory",
         "--rounds",
         "7",
-        "--against",
+        "--baseline",
         env!("CARGO_BIN_EXE_sessile"),
     ];
     let files =
-        ["--json", FULL[0], "--against-json", FULL[1], "--markdown", markdown.to_str().unwrap()];
+        ["--json", FULL[0], "--export-baseline", FULL[1], "--markdown", markdown.to_str().unwrap()];
     let output = sessile(&[&flags[..], &BRIEF, &files].concat());
     is_refused_by_the_disk(&output, &FULL);
     assert!(read(&markdown).contains("memory"), "{}", read(&markdown));

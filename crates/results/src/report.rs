@@ -65,7 +65,7 @@ pub struct Settings {
     pub as_published: bool,
     /// An identifier shared only with the result of another program measured in the same rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<String>,
+    pub baseline: Option<String>,
     /// Probability that the true median lies between `low` and `high`.
     pub confidence: f64,
 }

@@ -49,7 +49,7 @@ trait OptionGroup {
         None
     }
 
-    fn against(&self) -> Option<&AgainstArguments> {
+    fn baseline(&self) -> Option<&BaselineArguments> {
         None
     }
 }
@@ -60,7 +60,7 @@ pub trait ExperimentArguments {
     /// Without the profile, which is a file.
     fn options(&self) -> Options;
     fn profile(&self) -> Option<&Path>;
-    fn against(&self) -> Option<&AgainstArguments>;
+    fn baseline(&self) -> Option<&BaselineArguments>;
 }
 
 /// Declares groups whose options have the names and types of those of the benchmark.
@@ -163,19 +163,19 @@ impl OptionGroup for ProfileFile {
 
 /// Another program in the same rounds.
 #[derive(Args, Debug)]
-pub struct AgainstArguments {
+pub struct BaselineArguments {
     /// Another build of sessile, measured in the same, shorter rounds
     #[arg(long, value_name = "PROGRAM")]
-    pub against: Option<PathBuf>,
+    pub baseline: Option<PathBuf>,
     /// Write the other build's result as JSON, for `bench compare`
-    #[arg(long, value_name = "FILE", requires = "against")]
-    pub against_json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "baseline")]
+    pub export_baseline: Option<PathBuf>,
 }
 
-impl OptionGroup for AgainstArguments {
+impl OptionGroup for BaselineArguments {
     fn set(&self, _options: &mut Options) {}
 
-    fn against(&self) -> Option<&AgainstArguments> {
+    fn baseline(&self) -> Option<&BaselineArguments> {
         Some(self)
     }
 }
@@ -205,8 +205,8 @@ macro_rules! experiments {
                 [$(self.$field.profile()),*].into_iter().flatten().next()
             }
 
-            fn against(&self) -> Option<&AgainstArguments> {
-                [$(self.$field.against()),*].into_iter().flatten().next()
+            fn baseline(&self) -> Option<&BaselineArguments> {
+                [$(self.$field.baseline()),*].into_iter().flatten().next()
             }
         }
     )*};
@@ -215,12 +215,12 @@ macro_rules! experiments {
 experiments! {
     OpsArguments {
         workers: Workers, sessions: Sessions, payload: Payload, seconds: Seconds,
-        round_trip: RoundTrip, published: Published, against: AgainstArguments,
+        round_trip: RoundTrip, published: Published, baseline: BaselineArguments,
     }
     CycleArguments {
         workers: Workers, sessions: Sessions, payload: Payload, seconds: Seconds,
         round_trip: RoundTrip, pace: Pace, operation: Operation, mix: Mix, profile: ProfileFile,
-        against: AgainstArguments,
+        baseline: BaselineArguments,
     }
     ContentionArguments {
         workers: Workers, payload: Payload, seconds: Seconds, round_trip: RoundTrip, pace: Pace,
