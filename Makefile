@@ -23,7 +23,7 @@ help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
 run: build ## Builds, measures what this machine can run in every experiment (ten minutes), and leaves a report
-	target/release/sessile bench all --quick --json sessile-report.json --report sessile-report.html
+	target/release/sessile bench all --quick --export-json sessile-report.json --report sessile-report.html
 
 build: toolchain ## Leaves the command in target/release/sessile
 	$(CARGO) build --release $(LOCKED) --bin sessile --target-dir target

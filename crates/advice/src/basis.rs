@@ -15,7 +15,7 @@ pub(crate) fn basis(site: &Site, question: Option<&Conditions>, results: &[Repor
     match question {
         None if results.is_empty() => vec![
             "nothing was measured: this ranks by what the stores declare only. To rank by speed on \
-             this machine: sessile bench cycle --json cycle.json, then --results cycle.json"
+             this machine: sessile bench cycle --export-json cycle.json, then --results cycle.json"
                 .to_owned(),
         ],
         None => {

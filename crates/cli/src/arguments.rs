@@ -352,7 +352,7 @@ pub enum ExperimentVerb {
 /// `sessile bench report`.
 #[derive(Args, Debug)]
 pub struct PageArguments {
-    /// Results of experiments, from --json
+    /// Results of experiments, from --export-json
     #[arg(value_name = "RESULT", required = true)]
     pub results: Vec<PathBuf>,
     /// The page, or standard output (-)
@@ -363,7 +363,7 @@ pub struct PageArguments {
 /// `sessile bench compare`.
 #[derive(Args, Debug)]
 pub struct CompareArguments {
-    /// The old result, from --json of one experiment or of `bench all`
+    /// The old result, from --export-json of one experiment or of `bench all`
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
     /// The new result

@@ -118,7 +118,7 @@ pub fn check_outputs(outputs: [Option<&Path>; 3]) -> CommandResult {
     };
     if named.iter().enumerate().any(is_again) {
         return Err(CommandFailure::usage(
-            "--json, --markdown and --report name the same file; give each its own",
+            "--export-json, --export-markdown and --report name the same file; give each its own",
         ));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {

@@ -4,8 +4,9 @@
 
 use std::io::IsTerminal;
 
+use clap::builder::UnknownArgumentValueParser;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Command, CommandFactory, Error, FromArgMatches};
+use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
 use sessile_bench::describe_default;
 use sessile_results::{Experiment, Workload};
 use sessile_stores::layouts::LAYOUTS;
@@ -43,7 +44,15 @@ pub fn parse() -> Arguments {
 /// A script that forgets the verb gets an error, a person at a terminal an overview.
 pub fn parser() -> Command {
     let needs_verb = !std::io::stdout().is_terminal();
-    complete().subcommand_required(needs_verb).arg_required_else_help(needs_verb)
+    let command = of_each_experiment(complete(), |_, verb| with_hint_at_file(verb));
+    command.subcommand_required(needs_verb).arg_required_else_help(needs_verb)
+}
+
+/// The flag `--json` of the other verbs is answered with the one that names a file.
+fn with_hint_at_file(verb: Command) -> Command {
+    let parser = UnknownArgumentValueParser::suggest_arg("--export-json");
+    let flag = Arg::new("json of other verbs").long("json").hide(true);
+    verb.arg(flag.num_args(0).default_missing_value("").value_parser(parser))
 }
 
 /// Adds the verb that is meant to the message about one that is not known.
@@ -62,14 +71,22 @@ pub fn complete() -> Command {
     let command = with_examples(Arguments::command()).help_template(TEMPLATE);
     let command =
         command.mut_subcommand("analyze", |analyze| analyze.after_long_help(help_of_layouts()));
+    of_each_experiment(command, |experiment, verb| {
+        let verb = with_defaults(with_meanings(verb, experiment), experiment);
+        with_workloads(verb, experiment)
+    })
+}
+
+/// Changes the verbs of the experiments, not those of their tools.
+fn of_each_experiment(
+    command: Command,
+    change: impl Fn(Experiment, Command) -> Command,
+) -> Command {
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> =
             bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
         names.into_iter().fold(bench, |bench, name| match experiment_of(&name) {
-            Some(experiment) => bench.mut_subcommand(name, |verb| {
-                let verb = with_defaults(with_meanings(verb, experiment), experiment);
-                with_workloads(verb, experiment)
-            }),
+            Some(experiment) => bench.mut_subcommand(name, |verb| change(experiment, verb)),
             None => bench,
         })
     })
@@ -230,6 +247,17 @@ mod tests {
         }
         let error = complete().try_get_matches_from(["sessile", "chek"]).unwrap_err();
         assert!(suggesting(error).to_string().contains("'check'"), "clap finds it by itself");
+    }
+
+    #[test]
+    fn the_flag_for_json_of_other_verbs_is_answered_with_the_one_for_a_file() {
+        for words in [&["--json", "x"][..], &["--json"]] {
+            let words = [&["sessile", "bench", "cycle"], words].concat();
+            let text = parser().try_get_matches_from(words).unwrap_err().to_string();
+            assert!(text.contains("a similar argument exists: '--export-json'"), "{text}");
+        }
+        let help = parser().try_get_matches_from(["sessile", "bench", "cycle", "--help"]);
+        assert!(!help.unwrap_err().to_string().contains(" --json"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub fn of(verb: &str) -> &'static [&'static str] {
             &["stores", "stat sessile:/var/lib/sessile/php", "bench cycle --stores sessile,files"]
         }
         "stores" => &["stores", "stores redis", "stores --json | jq '.stores[].name'"],
-        "bench" => &["bench", "bench cycle --quick", "bench all --quick --json result.json"],
+        "bench" => &["bench", "bench cycle --quick", "bench all --quick --export-json result.json"],
         "recommend" => &[
             "recommend --table",
             "recommend --results result.json --sessions 1000000",

@@ -61,7 +61,7 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
         "100",
     ];
     let flags = ["bench", "ops", "--stores", "memory,sqlite,null", "--baseline", &program];
-    let files = ["--json", &new_name, "--export-baseline", &old_name];
+    let files = ["--export-json", &new_name, "--export-baseline", &old_name];
     let output = sessile(&[&flags[..], &brief, &files].concat());
     let said = stdout(&output);
     // On a loaded machine either may be slower.
@@ -154,8 +154,9 @@ fn what_cannot_be_a_baseline_is_refused_before_anything_is_made() {
     let brief =
         ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--seconds", "0.01"];
     let two_names =
-        [&brief[..], &["--baseline", program, "--json", json, "--export-baseline", again]].concat();
-    let two_outputs = [&brief[..], &["--markdown", json, "--json", again]].concat();
+        [&brief[..], &["--baseline", program, "--export-json", json, "--export-baseline", again]]
+            .concat();
+    let two_outputs = [&brief[..], &["--export-markdown", json, "--export-json", again]].concat();
     for (flags, why) in [
         (&["cycle", "--baseline", "/bin/true"][..], "does not answer"),
         (&["cycle", "--baseline", "/nowhere/sessile"], "cannot be started"),
@@ -163,7 +164,7 @@ fn what_cannot_be_a_baseline_is_refused_before_anything_is_made() {
         (&["cycle", "--baseline", program, "--stores", &url], "private stores"),
         (&["cycle", "--export-baseline", "old.json"], "--baseline"),
         (
-            &["cycle", "--baseline", program, "--json", "-", "--export-baseline", "-"],
+            &["cycle", "--baseline", program, "--export-json", "-", "--export-baseline", "-"],
             "a file of its own",
         ),
         (&two_names, "a file of its own"),

@@ -202,12 +202,12 @@ fn the_result_is_written_before_its_sessions_are_removed_and_a_line_says_how_man
         "0.1",
         "--rounds",
         "1",
-        "--json",
+        "--export-json",
         json,
     ];
     for (flags, place, sessions) in [
         (&flags[..], "/results", 3_000),
-        (&["all", "--quick", "--only", "cycle", "--json", json], "/runs/0/results", 5_000),
+        (&["all", "--quick", "--only", "cycle", "--export-json", json], "/runs/0/results", 5_000),
     ] {
         let mut measured = Measured::start("files", flags);
         let line = measured.line("removing ");
@@ -289,7 +289,7 @@ fn a_server_that_dies_while_it_is_filled_fails_its_row_at_the_first_error_and_no
     let path = dir.path().join("out.json");
     let flags =
         ["cycle", "--sessions", "300000", "--workers", "1", "--seconds", "0.1", "--rounds", "1"];
-    let others = ["--stores", "null", "--json", path.to_str().unwrap()];
+    let others = ["--stores", "null", "--export-json", path.to_str().unwrap()];
     let mut measured = Measured::start_in(&url, dir, &[&flags[..], &others].concat());
     measured.until(OWN + 500);
     server.kill();

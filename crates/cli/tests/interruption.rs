@@ -40,7 +40,7 @@ impl Run {
         let (variable, value) = mark.split_once('=').unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_sessile"))
             .args(arguments)
-            .arg("--json")
+            .arg("--export-json")
             .arg(dir.path().join("out.json"))
             .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
             .env("SESSILE_DISK", &disk)

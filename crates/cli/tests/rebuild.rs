@@ -11,7 +11,7 @@ use started::{sessile, stderr};
 fn run(arguments: &[&str]) -> (Option<i32>, Value, String) {
     let sessions = if arguments.contains(&"--sessions") { &[][..] } else { &["--sessions", "12"] };
     let output = sessile(
-        &[&["bench", "rebuild", "--quick", "--json", "-"][..], arguments, sessions].concat(),
+        &[&["bench", "rebuild", "--quick", "--export-json", "-"][..], arguments, sessions].concat(),
     );
     (
         output.status.code(),

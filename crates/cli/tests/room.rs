@@ -32,7 +32,7 @@ fn without_disk(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
         .env("SESSILE_DISK", "/proc")
         .arg("bench")
         .args(arguments)
-        .args(["--json", "-", "--quick", "--seconds", "0.1"])
+        .args(["--export-json", "-", "--quick", "--seconds", "0.1"])
         .output()
         .unwrap();
     assert_eq!(
@@ -61,7 +61,7 @@ fn on_small_disk(options: &str, arguments: &[&str]) -> Option<(Vec<Value>, Vec<V
                 .iter()
                 .map(|argument| argument.replace("{disk}", &place.path().display().to_string())),
         )
-        .args(["--json", "-", "--workers", "1"])
+        .args(["--export-json", "-", "--workers", "1"])
         .output();
     let output = match output {
         Ok(output) => output,

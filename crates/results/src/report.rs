@@ -121,7 +121,9 @@ impl Report {
                            this takes those of one";
                 return Err(UsageError(why.to_owned()));
             }
-            _ => return Err(UsageError("it is no result of sessile bench --json".to_owned())),
+            _ => {
+                return Err(UsageError("it is no result of sessile bench --export-json".to_owned()));
+            }
         }
         serde_json::from_value(value)
             .map_err(|error| UsageError(format!("it is not a whole result: {error}")))

@@ -31,10 +31,10 @@ pub struct RunArguments {
     #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
     pub durability: Durability,
     /// Write the result as JSON to a file, or to standard output (-)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "export-json", value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write tables, command and machine as Markdown, for an issue
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "export-markdown", value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Write the result as one HTML page
     #[arg(long, value_name = "FILE")]
