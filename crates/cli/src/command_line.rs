@@ -308,6 +308,7 @@ mod tests {
             "{gc}"
         );
         let cycle = help_of("cycle");
+        assert!(cycle.contains("[default: 3s; with --quick 600ms]"), "{cycle}");
         assert!(cycle.contains("[default: 100000; with --quick 10000]"), "{cycle}");
         assert!(cycle.contains("[default: 1,8]") && !cycle.contains("[default: 500]"), "{cycle}");
         assert!(
@@ -316,7 +317,7 @@ mod tests {
             "{cycle}"
         );
         assert!(
-            help_of("scale").contains("left out [default: 120; with --quick 1.5]"),
+            help_of("scale").contains("left out [default: 120s; with --quick 1.5s]"),
             "{}",
             help_of("scale")
         );

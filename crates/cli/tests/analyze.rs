@@ -227,7 +227,7 @@ fn a_profile_of_one_store_sizes_the_payloads_of_a_benchmark() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
     command.env("SESSILE_BENCH_ALLOW_DEBUG", "1").args(flags);
     let output = command
-        .args(["--seconds", "0.05", "--profile", profile, "--export-json", "-"])
+        .args(["--duration", "0.05s", "--profile", profile, "--export-json", "-"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

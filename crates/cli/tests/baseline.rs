@@ -53,8 +53,8 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
         "1",
         "--sessions",
         "50",
-        "--seconds",
-        "0.05",
+        "--duration",
+        "0.05s",
         "--rounds",
         "7",
         "--payload",
@@ -107,8 +107,8 @@ fn a_store_that_the_other_program_cannot_measure_is_a_failure_and_another_kind_o
         "1",
         "--sessions",
         "50",
-        "--seconds",
-        "0.05",
+        "--duration",
+        "0.05s",
         "--rounds",
         "5",
         "--payload",
@@ -152,7 +152,7 @@ fn what_cannot_be_a_baseline_is_refused_before_anything_is_made() {
     std::os::unix::fs::symlink("new.json", &again).unwrap();
     let [json, again] = [&json, &again].map(|path| path.to_str().unwrap());
     let brief =
-        ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--seconds", "0.01"];
+        ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--duration", "0.01s"];
     let two_names =
         [&brief[..], &["--baseline", program, "--export-json", json, "--export-baseline", again]]
             .concat();

@@ -15,7 +15,7 @@ use started::{sessile, stderr, stdout};
 
 /// Fast, and enough for a figure.
 const BRIEF: [&str; 8] =
-    ["--sessions", "50", "--seconds", "0.05", "--rounds", "2", "--payload", "100"];
+    ["--sessions", "50", "--duration", "0.05s", "--rounds", "2", "--payload", "100"];
 
 #[test]
 fn bad_input_gets_one_clear_error_and_its_exit_code() {
@@ -33,8 +33,8 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--workers", "0"], 2, "--workers"),
         (&["--stores", "memory", "--sessions", "0"], 2, "--sessions"),
         (&["--stores", "memory", "--rounds", "0"], 2, "--rounds"),
-        (&["--stores", "memory", "--seconds", "0"], 2, "--seconds"),
-        (&["--stores", "memory", "--seconds", "nan"], 2, "--seconds"),
+        (&["--stores", "memory", "--duration", "0s"], 2, "--duration"),
+        (&["--stores", "memory", "--duration", "nan"], 2, "--duration"),
         (&["--stores", "memory", "--rate", "0"], 2, "--rate"),
         (&["--stores", "memory", "--op", "write"], 2, "cycle or peek"),
         (&["--stores", "memory", "--sessions", "10,20"], 2, "--sessions"),
@@ -134,7 +134,8 @@ fn every_store_and_reference_row_serves_the_requests_of_a_workload() {
             "--rounds",
             "2",
         ];
-        let output = sessile(&[&flags[..], &["--seconds", "0.05", "--export-json", "-"]].concat());
+        let output =
+            sessile(&[&flags[..], &["--duration", "0.05s", "--export-json", "-"]].concat());
         assert_eq!(output.status.code(), Some(0), "{workload}: {}", stderr(&output));
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let rows = json["results"].as_array().unwrap();
@@ -174,7 +175,7 @@ fn results_of_different_workloads_are_not_compared() {
         flags.extend(workload.into_iter().flat_map(|workload| ["--workload", workload]));
         let json = path(name);
         let output =
-            sessile(&[&flags[..], &["--seconds", "0.05", "--export-json", &json]].concat());
+            sessile(&[&flags[..], &["--duration", "0.05s", "--export-json", &json]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
     for (old, new) in [("plain", "bots"), ("bots", "shop")] {

@@ -265,8 +265,8 @@ fn ctrl_c_keeps_the_whole_rounds_of_stores_with_and_without_a_server() {
         "2",
         "--sessions",
         "100",
-        "--seconds",
-        "0.1",
+        "--duration",
+        "0.1s",
     ];
     let mut run = Run::start("cycle", &[&flags[..], &["--rounds", "1000"]].concat());
     let busy = |run: &Run| {
@@ -304,8 +304,8 @@ fn a_server_that_is_killed_fails_its_rows_and_no_other() {
         "1",
         "--sessions",
         "100",
-        "--seconds",
-        "0.2",
+        "--duration",
+        "0.2s",
     ];
     let mut run = Run::start("killed", &[&flags[..], &["--rounds", "40"]].concat());
     let busy = |run: &Run| {

@@ -19,7 +19,7 @@ use started::{sessile, stderr, stdout};
 fn measured(dir: &Path) -> Value {
     let file = dir.join("measured.json");
     let brief = "bench cycle --stores memory,files,sqlite,limit --workers 1 --sessions 50 \
-                 --seconds 0.05 --rounds 3 --payload 100 --export-json";
+                 --duration 0.05s --rounds 3 --payload 100 --export-json";
     let words = brief.split(' ').chain([file.to_str().unwrap()]);
     let output = sessile(&words.collect::<Vec<&str>>());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

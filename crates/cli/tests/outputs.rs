@@ -17,7 +17,7 @@ use started::{sessile, stderr, stdout};
 /// A full device under two paths: two outputs to one path are refused.
 const FULL: [&str; 2] = ["/dev/full", "/dev/../dev/full"];
 const BRIEF: [&str; 8] =
-    ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--payload", "100"];
+    ["--workers", "1", "--sessions", "50", "--duration", "0.05s", "--payload", "100"];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()

@@ -13,8 +13,8 @@ const BRIEF: [&str; 10] = [
     "1",
     "--sessions",
     "50",
-    "--seconds",
-    "0.02",
+    "--duration",
+    "0.02s",
     "--rounds",
     "2",
 ];
@@ -50,8 +50,8 @@ fn the_same_tables_can_be_pasted_into_an_issue() {
         "1",
         "--sessions",
         "50",
-        "--seconds",
-        "0.02",
+        "--duration",
+        "0.02s",
         "--rounds",
         "2",
     ];

@@ -8,7 +8,7 @@ use serde_json::Value;
 use started::{sessile, stderr};
 
 const BRIEF: [&str; 8] =
-    ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "2"];
+    ["--workers", "1", "--sessions", "50", "--duration", "0.05s", "--rounds", "2"];
 
 #[test]
 fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not() {

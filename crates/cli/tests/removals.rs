@@ -29,8 +29,8 @@ fn a_server_that_cannot_be_asked_has_no_count_and_no_server_has_a_cost_of_remova
             "--quick",
             "--sessions",
             "1100",
-            "--seconds",
-            "0.3",
+            "--duration",
+            "0.3s",
             "--export-json",
             "-",
         ])

@@ -321,7 +321,7 @@ impl SampleSeries {
         let message = format!(
             "a sample of {} s makes more than the {sessions} sessions of {bytes} bytes for which \
              there is room beside what is there; \
-             fewer --seconds, --rounds or --stores at once need less",
+             a shorter --duration and fewer --rounds or --stores at once need less",
             settings.seconds
         );
         ContenderFailure { code: "no-room".to_owned(), message }

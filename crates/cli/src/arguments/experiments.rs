@@ -11,6 +11,7 @@ use sessile_core::Durability;
 use sessile_results::{CycleOp, Workload};
 
 use super::durability;
+use crate::units;
 
 /// The options of every experiment.
 #[derive(Args, Debug)]
@@ -99,13 +100,13 @@ groups! {
         payload: Option<usize> => payload_bytes,
     }
     Seconds {
-        /// Length of a sample in seconds
-        #[arg(long, value_name = "S")]
+        /// Length of a sample, for example 600ms or 3s
+        #[arg(long = "duration", value_name = "TIME", value_parser = units::parse_seconds)]
         seconds: Option<f64> => seconds,
     }
     RoundTrip {
-        /// Round trip to private servers: 0.1 to 0.5 in one data centre
-        #[arg(long, value_name = "MS")]
+        /// Round trip to private servers: 0.1ms to 0.5ms in one data centre
+        #[arg(long, value_name = "TIME", value_parser = units::parse_milliseconds)]
         round_trip: Option<f64> => round_trip_ms,
     }
     Pace {
@@ -139,8 +140,8 @@ groups! {
         workload: Option<Workload> => workload,
     }
     FillTime {
-        /// Seconds to fill one contender at each number of sessions; slower ones are left out
-        #[arg(long, value_name = "S")]
+        /// Time to fill one contender at each number of sessions; slower ones are left out
+        #[arg(long, value_name = "TIME", value_parser = units::parse_seconds)]
         fill_max: Option<f64> => fill_max,
     }
 }
