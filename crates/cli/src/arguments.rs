@@ -105,6 +105,10 @@ pub struct HelpArguments {
     pub verbs: Vec<String>,
 }
 
+/// The help of `--pause`, which means the same in each verb that works through a store.
+const PAUSE: &str = "Pause after each batch: a multiple of its time (4x), a time (10ms; no less than the batch \
+     took) or 0";
+
 /// The verb of a worker. Not part of the parser, so that help and completions do not offer it.
 pub const WORKER_VERB: &str = "bench-worker";
 
@@ -148,9 +152,8 @@ pub struct AnalyzeArguments {
     /// Entries per batch
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = at_most(1..=10_000))]
     pub batch: usize,
-    /// Pause between batches: 10ms is at least so long and as long as the batch, 4x is four times
-    /// as long as the batch, 0 is none
     #[arg(long, default_value = "10ms", value_name = "PAUSE", value_parser = units::parse_pause)]
+    #[arg(help = PAUSE)]
     pub pause: Pause,
     /// Stop after this time, for example 30s or 10min [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
@@ -169,6 +172,13 @@ pub struct AnalyzeArguments {
 pub struct CheckArguments {
     /// The store, for example sqlite:/var/lib/sessile.db
     pub url: String,
+    /// Entries per batch, rounded up to multiples of 256
+    #[arg(long, default_value_t = 1_024, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub batch: u64,
+    #[arg(long, default_value = "1x", value_name = "PAUSE", value_parser = units::parse_pause)]
+    #[arg(help = PAUSE)]
+    pub pause: Pause,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -186,9 +196,8 @@ pub struct GcArguments {
     /// Longest batch
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = units::parse_duration)]
     pub step: Duration,
-    /// Pause between batches: 4x is four times as long as the batch, 10ms is at least so long and
-    /// as long as the batch, 0 is none
     #[arg(long, default_value = "4x", value_name = "PAUSE", value_parser = units::parse_pause)]
+    #[arg(help = PAUSE)]
     pub pause: Pause,
     /// Stop after this time, for example 30s or 10min [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
@@ -219,9 +228,8 @@ pub struct CopyArguments {
     /// Sessions per batch
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = at_most(1..=10_000))]
     pub batch: usize,
-    /// Pause between batches: 1x is as long as the batch, 10ms is at least so long and as long as
-    /// the batch, 0 is none
     #[arg(long, default_value = "1x", value_name = "PAUSE", value_parser = units::parse_pause)]
+    #[arg(help = PAUSE)]
     pub pause: Pause,
     /// Print JSON
     #[arg(long)]

@@ -26,7 +26,7 @@ pub fn of(verb: &str) -> &'static [&'static str] {
         ],
         "check" => &[
             "check sessile:/var/lib/sessile/php",
-            "check files:/var/lib/shop/sessions --json",
+            "check files:/var/lib/shop/sessions --pause 4x --json",
             "check sqlite:/var/lib/shop/sessions.db",
         ],
         "gc" => &[
