@@ -2,6 +2,7 @@
 //!
 //! The benchmark owns the presets, so the help asks it for them.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use clap::builder::UnknownArgumentValueParser;
@@ -16,6 +17,8 @@ use crate::command_result::EXIT_CODES;
 use crate::examples;
 
 const MORE: &str = "--help has examples and the exit codes.";
+/// For every verb but `doctor`: they are told once.
+const WHERE_EXIT_CODES_ARE: &str = "Exit codes: those of `sessile --help`.";
 /// The help of `sessile`. Clap itself takes two lines and a half for each of these options.
 const TEMPLATE: &str = "\
 {about}
@@ -37,14 +40,23 @@ const OTHER_WORDS: [(&str, &str); 3] =
 
 /// Parses the command line. Prints errors and help, and ends the process then.
 pub fn parse() -> Arguments {
-    let matches = parser().try_get_matches().unwrap_or_else(|error| suggesting(error).exit());
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches =
+        parser(&words).try_get_matches_from(words).unwrap_or_else(|error| suggesting(error).exit());
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 /// A script that forgets the verb gets an error, a person at a terminal an overview.
-pub fn parser() -> Command {
+///
+/// The words decide on the help of the experiments: clap's own long help takes three lines for each
+/// option, and so would not fit a terminal.
+pub fn parser(words: &[OsString]) -> Command {
     let needs_verb = !std::io::stdout().is_terminal();
-    let command = of_each_experiment(complete(), |_, verb| with_hint_at_file(verb));
+    let is_long = words.iter().any(|word| word == "--help");
+    let command = of_each_of_bench(complete(), |_, experiment, verb| {
+        let verb = if is_long { verb } else { verb.after_help(MORE) };
+        if experiment.is_some() { with_hint_at_file(verb) } else { verb }
+    });
     command.subcommand_required(needs_verb).arg_required_else_help(needs_verb)
 }
 
@@ -71,23 +83,28 @@ pub fn complete() -> Command {
     let command = with_examples(Arguments::command()).help_template(TEMPLATE);
     let command =
         command.mut_subcommand("analyze", |analyze| analyze.after_long_help(help_of_layouts()));
-    of_each_experiment(command, |experiment, verb| {
-        let verb = with_defaults(with_meanings(verb, experiment), experiment);
-        with_workloads(verb, experiment)
+    of_each_of_bench(command, |name, experiment, verb| {
+        let verb = match experiment {
+            Some(experiment) => with_defaults(with_meanings(verb, experiment), experiment),
+            None => verb,
+        };
+        let workloads =
+            if experiment == Some(Experiment::Cycle) { workloads() } else { String::new() };
+        let examples = listed(examples::of_bench(name));
+        verb.after_help(format!("{workloads}{examples}\n{WHERE_EXIT_CODES_ARE}"))
     })
 }
 
-/// Changes the verbs of the experiments, not those of their tools.
-fn of_each_experiment(
+/// Changes each verb of `bench`; the tools are no experiments.
+fn of_each_of_bench(
     command: Command,
-    change: impl Fn(Experiment, Command) -> Command,
+    change: impl Fn(&str, Option<Experiment>, Command) -> Command,
 ) -> Command {
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> =
             bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-        names.into_iter().fold(bench, |bench, name| match experiment_of(&name) {
-            Some(experiment) => bench.mut_subcommand(name, |verb| change(experiment, verb)),
-            None => bench,
+        names.into_iter().fold(bench, |bench, name| {
+            bench.mut_subcommand(&name, |verb| change(&name, experiment_of(&name), verb))
         })
     })
 }
@@ -109,11 +126,17 @@ fn with_examples(command: Command) -> Command {
 }
 
 fn with_exit_codes(name: &str) -> String {
-    let text = examples::of(name)
-        .iter()
-        .fold("Examples:\n".to_owned(), |text, example| format!("{text}  sessile {example}\n"));
-    let codes = if name == "doctor" { DOCTOR_CODES } else { EXIT_CODES };
-    format!("{text}\n{codes}")
+    let codes = match name {
+        "sessile" => EXIT_CODES,
+        "doctor" => DOCTOR_CODES,
+        _ => WHERE_EXIT_CODES_ARE,
+    };
+    format!("{}\n{codes}", listed(examples::of(name)))
+}
+
+fn listed(examples: &[&str]) -> String {
+    let heading = "Examples:\n".to_owned();
+    examples.iter().fold(heading, |text, example| format!("{text}  sessile {example}\n"))
 }
 
 /// The help of the foreign layouts that can be analyzed.
@@ -131,16 +154,13 @@ fn help_of_layouts() -> String {
     format!("{text}\n{}", with_exit_codes("analyze"))
 }
 
-fn with_workloads(verb: Command, experiment: Experiment) -> Command {
-    if experiment != Experiment::Cycle {
-        return verb;
-    }
+fn workloads() -> String {
     let mut text =
         "Workloads (each an assumption about visitors; compare within one only):\n".to_owned();
     for workload in Workload::ALL {
         text.push_str(&format!("  {}\n      {}\n", workload.name(), workload.description()));
     }
-    verb.after_help(format!("{text}\nExit codes: those of `sessile --help`."))
+    text + "\n"
 }
 
 /// What an option means in an experiment, where it is not what the others mean.
@@ -210,9 +230,16 @@ mod tests {
             .filter(|verb| !verb.is_hide_set())
             .map(|verb| verb.get_name().to_owned())
             .collect();
-        for name in names.iter().map(String::as_str).chain(["sessile"]) {
-            assert_eq!(examples::of(name).len(), 3, "{name}");
-            for example in examples::of(name) {
+        let complete_line = complete();
+        let bench = complete_line.find_subcommand("bench").unwrap();
+        let of_bench = bench.get_subcommands().map(|verb| examples::of_bench(verb.get_name()));
+        let all: Vec<(&str, &[&str])> = (names.iter().map(String::as_str).chain(["sessile"]))
+            .map(|name| (name, examples::of(name)))
+            .chain(of_bench.map(|examples| ("bench", examples)))
+            .collect();
+        for (name, examples) in all {
+            assert_eq!(examples.len(), 3, "{name}: {examples:?}");
+            for example in examples {
                 let quoted: Vec<String> = example
                     .split(' ')
                     .take_while(|word| *word != "|" && *word != ">")
@@ -253,11 +280,36 @@ mod tests {
     fn the_flag_for_json_of_other_verbs_is_answered_with_the_one_for_a_file() {
         for words in [&["--json", "x"][..], &["--json"]] {
             let words = [&["sessile", "bench", "cycle"], words].concat();
-            let text = parser().try_get_matches_from(words).unwrap_err().to_string();
+            let text = parser(&[]).try_get_matches_from(words).unwrap_err().to_string();
             assert!(text.contains("a similar argument exists: '--export-json'"), "{text}");
         }
-        let help = parser().try_get_matches_from(["sessile", "bench", "cycle", "--help"]);
+        let help = parser(&[]).try_get_matches_from(["sessile", "bench", "cycle", "--help"]);
         assert!(!help.unwrap_err().to_string().contains(" --json"));
+    }
+
+    #[test]
+    fn the_short_help_of_an_experiment_is_shorter_and_leads_to_the_long_one() {
+        for verb in ["cycle", "compare"] {
+            let help = |flag: &str| {
+                let words = ["sessile", "bench", verb, flag].map(OsString::from);
+                parser(&words).try_get_matches_from(words).unwrap_err().to_string()
+            };
+            let (short, long) = (help("-h"), help("--help"));
+            assert!(short.contains(MORE) && !short.contains("Examples"), "{short}");
+            assert!(long.contains("Examples") && long.contains("Exit codes"), "{long}");
+        }
+    }
+
+    #[test]
+    fn the_exit_codes_are_told_once() {
+        let with_codes = |verb: &Command| {
+            let text = verb.clone().render_long_help().to_string();
+            text.contains("Exit codes:\n").then(|| verb.get_name().to_owned())
+        };
+        let command = complete();
+        let bench = command.find_subcommand("bench").unwrap();
+        let verbs = command.get_subcommands().chain(bench.get_subcommands()).chain([&command]);
+        assert_eq!(verbs.filter_map(with_codes).collect::<Vec<String>>(), ["sessile"]);
     }
 
     #[test]

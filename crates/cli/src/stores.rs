@@ -43,7 +43,7 @@ fn list() -> String {
             .server
             .and_then(ServerKind::by_name)
             .map(|kind| if kind.find().is_some() { "installed" } else { "not installed" });
-        let line = format!("{:<10} {what:<35} {shared:<13}  {}", entry.name, server.unwrap_or(""));
+        let line = format!("{:<10} {what:<38} {shared:<13}  {}", entry.name, server.unwrap_or(""));
         text.push_str(line.trim_end());
         text.push('\n');
     }
