@@ -92,8 +92,7 @@ pub struct HelpArguments {
 }
 
 /// The help of `--pause`, which means the same in each verb that works through a store.
-const PAUSE: &str = "Pause after each batch: a multiple of its time (4x), a time (10ms; no less than the batch \
-     took) or 0";
+const PAUSE: &str = "Pause after each batch: 4x as long, 10ms and at least as long, or 0";
 
 /// The verb of a worker. Not part of the parser, so that help and completions do not offer it.
 pub const WORKER_VERB: &str = "bench-worker";
