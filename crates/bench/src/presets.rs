@@ -64,8 +64,8 @@ pub(crate) fn up_to_processors() -> Vec<usize> {
     doubled.chain([processors]).collect()
 }
 
-/// The default of a flag in words: `550000; with --quick 22000`, durations with their unit. `None` if the experiment does not
-/// have it.
+/// The default of a flag in words: `550000; with --quick 22000`, durations with their unit.
+/// `None` if the experiment does not have it.
 pub fn describe_default(experiment: Experiment, flag: &str) -> Option<String> {
     let [full, quick] =
         [preset(experiment, false), preset(experiment, true)].map(|preset| match flag {

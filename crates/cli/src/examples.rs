@@ -1,4 +1,4 @@
-//! Three examples for each verb, and for each verb of `bench`, for its `--help` and its manual page.
+//! Three examples for each verb, those of `bench` too, for its `--help` and its manual page.
 
 /// The command lines, without `sessile` before them. `sessile` stands for the command itself; a
 /// verb that is not known has none.
