@@ -23,7 +23,7 @@ help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
 
 run: build ## Builds, measures what this machine can run in every experiment (ten minutes), and leaves a report
-	target/release/sessile bench all --quick --json sessile-report.json --report sessile-report.html
+	target/release/sessile bench all --quick --export-json sessile-report.json --report sessile-report.html
 
 build: toolchain ## Leaves the command in target/release/sessile
 	$(CARGO) build --release $(LOCKED) --bin sessile --target-dir target
@@ -57,7 +57,7 @@ check: toolchain ## Format, lints, documentation, scripts; the same here and in 
 bench: build ## Runs every experiment in full (long) and leaves JSON in bench-out/
 	@sh scripts/bench.sh $(BENCH_OUT)
 
-compare-trials: toolchain ## Tries --against 20 times on a store and on the same one slowed by 10 % (20 min; TRIALS=3)
+compare-trials: toolchain ## Tries --baseline 20 times on a store and on the same one slowed by 10 % (20 min; TRIALS=3)
 	$(CARGO) test --release $(LOCKED) -p sessile-bench --test slowed_store -- trials $(TRIALS)
 
 storm: toolchain ## Kills and stops processes that work on a store for ten minutes, then servers (STORE=files SECONDS=60)

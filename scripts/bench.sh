@@ -12,7 +12,7 @@ failed=
 for experiment in cycle ops contention gc oversize faults scale languages lifecycle rebuild; do
     echo "== sessile bench $experiment"
     code=0
-    "$sessile" bench "$experiment" --json "$out/$experiment.json" || code=$?
+    "$sessile" bench "$experiment" --export-json "$out/$experiment.json" || code=$?
     if [ "$code" -ge 128 ]; then
         exit "$code"
     elif [ "$code" -ne 0 ]; then

@@ -15,7 +15,7 @@ pub(crate) fn basis(site: &Site, question: Option<&Conditions>, results: &[Repor
     match question {
         None if results.is_empty() => vec![
             "nothing was measured: this ranks by what the stores declare only. To rank by speed on \
-             this machine: sessile bench cycle --json cycle.json, then --results cycle.json"
+             this machine: sessile bench cycle --export-json cycle.json, then --results cycle.json"
                 .to_owned(),
         ],
         None => {
@@ -105,7 +105,7 @@ fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
     tiers.sort_unstable();
     tiers.dedup();
     let (why, network) = if tiers.contains(&tier) && site.needs_shared_store() {
-        ("its rows are of no store that several hosts can share".to_owned(), " --round-trip 0.3")
+        ("its rows are of no store that several hosts can share".to_owned(), " --round-trip 0.3ms")
     } else if tiers.contains(&tier) {
         ("its rows are of no store".to_owned(), "")
     } else if !tiers.is_empty() {

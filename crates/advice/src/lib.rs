@@ -285,7 +285,7 @@ fn of_question(site: &Site, question: &Conditions, ranking: &[RankedStore]) -> V
     }
     if site.web_servers > 1 && question.round_trip_us == 0.0 {
         notes.push(
-            "servers were measured without a network; measure with --round-trip 0.3 for several \
+            "servers were measured without a network; measure with --round-trip 0.3ms for several \
              hosts"
                 .to_owned(),
         );

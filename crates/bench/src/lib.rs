@@ -11,8 +11,8 @@
 #![deny(unsafe_code)]
 #![allow(missing_docs, reason = "for this workspace only: what a name says needs no comment")]
 
-pub mod against;
 pub mod all;
+pub mod baseline;
 pub mod contender;
 mod defaults;
 mod deployment;
@@ -47,7 +47,9 @@ pub mod worker;
 pub use interruption::INTERRUPTION;
 pub use options::{CycleOp, Experiment, Options};
 pub use presets::describe_default;
-pub use run::{DEBUG_OVERRIDE, RunError, run, run_against, run_choices, run_choices_against};
+pub use run::{
+    DEBUG_OVERRIDE, RunError, run, run_choices, run_choices_with_baseline, run_with_baseline,
+};
 pub use selection::{Choice, ContenderSource};
 pub use sessile_results::{
     Collection, LeftOutExperiment, PartState, Report, SeriesPart, UsageError, Workload,

@@ -2,8 +2,8 @@
 //!
 //! The size of a session follows from the seed and its number, so every reader knows what to
 //! expect. The log-normal spread is shaped like real session stores: many small sessions and a long
-//! tail with most of the bytes. A profile is the spread of a real store, exported by `sessile
-//! scan`.
+//! tail with most of the bytes. A profile is the spread of a real store, exported by
+//! `sessile analyze`.
 
 use serde::{Deserialize, Serialize};
 use sessile_scan::Profile;

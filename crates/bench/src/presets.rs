@@ -64,22 +64,26 @@ pub(crate) fn up_to_processors() -> Vec<usize> {
     doubled.chain([processors]).collect()
 }
 
-/// The default of a flag in words: `550000; with --quick 22000`. `None` if the experiment does not
-/// have it.
+/// The default of a flag in words: `550000; with --quick 22000`, durations with their unit.
+/// `None` if the experiment does not have it.
 pub fn describe_default(experiment: Experiment, flag: &str) -> Option<String> {
     let [full, quick] =
         [preset(experiment, false), preset(experiment, true)].map(|preset| match flag {
             "workers" if preset.workers.is_empty() => Some("1, 2, 4 ... processors".to_owned()),
             "workers" => Some(listed(preset.workers)),
             "sessions" => Some(listed(preset.sessions)),
-            "seconds" => (preset.seconds > 0.0).then(|| preset.seconds.to_string()),
+            "seconds" => (preset.seconds > 0.0).then(|| with_unit(preset.seconds)),
             "rounds" => Some(preset.rounds.to_string()),
             "rate" => preset.rate.map(|rate| rate.to_string()),
-            "fill_max" => preset.fill_max.map(|seconds| seconds.to_string()),
+            "fill_max" => preset.fill_max.map(with_unit),
             _ => None,
         });
     let (full, quick) = (full?, quick?);
     Some(if full == quick { full } else { format!("{full}; with --quick {quick}") })
+}
+
+fn with_unit(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{}ms", seconds * 1_000.0) } else { format!("{seconds}s") }
 }
 
 fn listed(numbers: &[usize]) -> String {

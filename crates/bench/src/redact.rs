@@ -122,9 +122,9 @@ mod tests {
             "cycle",
             "--stores",
             "files:/home/ada/x#mine,redis://ada:pw@shop.example:1/2",
-            "--json",
+            "--export-json",
             "/home/ada/out.json",
-            "--markdown=/tmp/y.md",
+            "--export-markdown=/tmp/y.md",
             "--seed",
             "7",
         ];
@@ -132,8 +132,8 @@ mod tests {
             arguments.iter().map(|argument| (*argument).to_owned()).collect();
         assert_eq!(
             command(&arguments),
-            "sessile bench cycle --stores files:<path>#mine,redis://<host> --json out.json \
-             --markdown=y.md --seed 7"
+            "sessile bench cycle --stores files:<path>#mine,redis://<host> --export-json out.json \
+             --export-markdown=y.md --seed 7"
         );
     }
 

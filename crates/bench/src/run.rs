@@ -10,8 +10,8 @@ use sessile_results::UsageError;
 use sessile_results::statistics::confidence_of_range;
 use sessile_stores::Context;
 
-use crate::against;
 use crate::all::SeriesPosition;
+use crate::baseline;
 use crate::environment::{self, ProcessorTime};
 use crate::experiments::{self, Bench};
 use crate::interruption::{self, INTERRUPTION};
@@ -82,23 +82,23 @@ pub(crate) fn run_in_series(
 
 /// Measures another program and this one in the same rounds; returns the report of the other one
 /// first.
-pub fn run_against(
+pub fn run_with_baseline(
     experiment: Experiment,
     options: &Options,
     launch: &Launch,
     other: &Launch,
 ) -> Result<(Report, Report), RunError> {
     refuse_debug_build()?;
-    let options = &against::with_defaults(options, experiment);
-    against::check_stores(&resolve(experiment, options)?.1)?;
-    let environment = against::environment_of(other)?;
+    let options = &baseline::with_defaults(options, experiment);
+    baseline::check_stores(&resolve(experiment, options)?.1)?;
+    let environment = baseline::environment_of(other)?;
     let (settings, selection) = resolve_fitting(experiment, options, false)?;
     let left_out_of_both = selection.left_out.clone();
-    let selection = against::with_counterparts(selection);
+    let selection = baseline::with_counterparts(selection);
     // Private stores leave nothing behind.
     let (both, _) =
         measure(settings, selection, options, Programs { launch, other: Some(other) }, None)?;
-    Ok(against::split_report(both, environment, &left_out_of_both))
+    Ok(baseline::split_report(both, environment, &left_out_of_both))
 }
 
 /// Settings, and the contenders into which the payload fits.
@@ -183,7 +183,7 @@ pub fn run_choices(
 
 /// Runs an experiment on a test's contenders with counterparts among them.
 #[doc(hidden)]
-pub fn run_choices_against(
+pub fn run_choices_with_baseline(
     experiment: Experiment,
     options: &Options,
     launch: &Launch,
@@ -191,7 +191,7 @@ pub fn run_choices_against(
 ) -> Result<(Report, Report), RunError> {
     let both = run_choices(experiment, options, launch, choices)?;
     let environment = both.environment.clone();
-    Ok(against::split_report(both, environment, &[]))
+    Ok(baseline::split_report(both, environment, &[]))
 }
 
 fn measure(
@@ -239,7 +239,7 @@ fn measure(
             processors_awake,
             stolen: Some(stolen),
             as_published: settings.as_published,
-            against: None,
+            baseline: None,
             confidence: confidence_of_range(rounds),
         },
         interrupted,

@@ -15,7 +15,6 @@ use sessile_core::Durability;
 use sessile_scan::Pause;
 use sessile_stores::registry::STORES;
 
-use crate::command_result::EXIT_CODES;
 use crate::units;
 
 pub use all::{AllArguments, SetupArguments};
@@ -31,7 +30,7 @@ pub use recommend::{RecommendArguments, SiteAnswers, percent, requests_per_secon
 
 /// Keeps the sessions of web applications, and measures every way to keep them.
 #[derive(Debug, Parser)]
-#[command(name = "sessile", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "sessile", version, max_term_width = 100)]
 #[command(disable_help_subcommand = true)]
 pub struct Arguments {
     /// The verb; none on a terminal shows what is here.
@@ -47,45 +46,32 @@ pub enum Verb {
     /// Measure stores on this machine: a first answer in half a minute, or an experiment
     Bench(Box<BenchArguments>),
     /// Recommend stores for a site, with reasons, from measured results
-    #[command(after_help = EXIT_CODES)]
     Recommend(RecommendArguments),
     /// Show the counts of a store, and details of its kind
-    #[command(after_help = EXIT_CODES)]
     Stat(StatArguments),
     /// Show large, old or idle entries of a store, or of what other programs keep
-    Scan(ScanArguments),
+    Analyze(AnalyzeArguments),
     /// Check everything in a store; changes nothing
-    #[command(after_help = EXIT_CODES)]
-    Verify(VerifyArguments),
+    Check(CheckArguments),
     /// Find what will go wrong with a store, each with its fix; changes nothing
-    #[command(after_help = DOCTOR_CODES)]
     Doctor(DoctorArguments),
     /// Show the locks that are held: session, holder, since when
-    #[command(after_help = EXIT_CODES)]
     Locks(LocksArguments),
     /// Show requests, waits, sizes and locks of a store, each second
-    #[command(after_help = EXIT_CODES)]
     Top(TopArguments),
     /// Print metrics of a store for Prometheus, or serve them
-    #[command(after_help = EXIT_CODES)]
     Metrics(MetricsArguments),
-    /// Show a store in the browser: charts of the last hour, locks, verify and doctor
-    #[command(after_help = EXIT_CODES)]
+    /// Show a store in the browser: charts of the last hour, locks, check and doctor
     Serve(ServeArguments),
     /// Remove all expired sessions, in small steps
-    #[command(after_help = EXIT_CODES)]
     Gc(GcArguments),
     /// Copy the sessions of one store into another, or move them; safe to repeat
-    #[command(after_help = EXIT_CODES)]
     Copy(CopyArguments),
     /// Make all acknowledged changes survive a power cut
-    #[command(after_help = EXIT_CODES)]
     Sync(SyncArguments),
     /// Remove a store whole, with all its sessions
-    #[command(after_help = EXIT_CODES)]
     Drop(DropArguments),
     /// List the sessions of one user, or end them
-    #[command(after_help = EXIT_CODES)]
     Sessions(SessionsArguments),
     /// Print completions for a shell
     Completion(CompletionArguments),
@@ -104,6 +90,9 @@ pub struct HelpArguments {
     #[arg(value_name = "VERB")]
     pub verbs: Vec<String>,
 }
+
+/// The help of `--pause`, which means the same in each verb that works through a store.
+const PAUSE: &str = "Pause after each batch: 4x as long, 10ms and at least as long, or 0";
 
 /// The verb of a worker. Not part of the parser, so that help and completions do not offer it.
 pub const WORKER_VERB: &str = "bench-worker";
@@ -133,9 +122,9 @@ pub struct StatArguments {
     pub json: bool,
 }
 
-/// `sessile scan`.
+/// `sessile analyze`.
 #[derive(Args, Debug)]
-pub struct ScanArguments {
+pub struct AnalyzeArguments {
     /// The store, for example files:/var/lib/sessile, or another program's storage: see below. It
     /// must exist
     pub url: String,
@@ -148,9 +137,8 @@ pub struct ScanArguments {
     /// Entries per batch
     #[arg(long, default_value_t = 500, value_name = "N", value_parser = at_most(1..=10_000))]
     pub batch: usize,
-    /// Pause between batches: 10ms is at least so long and as long as the batch, 4x is four times
-    /// as long as the batch, 0 is none
     #[arg(long, default_value = "10ms", value_name = "PAUSE", value_parser = units::parse_pause)]
+    #[arg(help = PAUSE)]
     pub pause: Pause,
     /// Stop after this time, for example 30s or 10min [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
@@ -164,11 +152,18 @@ pub struct ScanArguments {
     pub export_profile: Option<PathBuf>,
 }
 
-/// `sessile verify`.
+/// `sessile check`.
 #[derive(Args, Debug)]
-pub struct VerifyArguments {
+pub struct CheckArguments {
     /// The store, for example sqlite:/var/lib/sessile.db
     pub url: String,
+    /// Entries per batch, rounded up to multiples of 256
+    #[arg(long, default_value_t = 1_024, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub batch: u64,
+    #[arg(long, default_value = "1x", value_name = "PAUSE", value_parser = units::parse_pause)]
+    #[arg(help = PAUSE)]
+    pub pause: Pause,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -186,9 +181,8 @@ pub struct GcArguments {
     /// Longest batch
     #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = units::parse_duration)]
     pub step: Duration,
-    /// Pause between batches: 4x is four times as long as the batch, 10ms is at least so long and
-    /// as long as the batch, 0 is none
     #[arg(long, default_value = "4x", value_name = "PAUSE", value_parser = units::parse_pause)]
+    #[arg(help = PAUSE)]
     pub pause: Pause,
     /// Stop after this time, for example 30s or 10min [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
@@ -219,9 +213,8 @@ pub struct CopyArguments {
     /// Sessions per batch
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = at_most(1..=10_000))]
     pub batch: usize,
-    /// Pause between batches: 1x is as long as the batch, 10ms is at least so long and as long as
-    /// the batch, 0 is none
     #[arg(long, default_value = "1x", value_name = "PAUSE", value_parser = units::parse_pause)]
+    #[arg(help = PAUSE)]
     pub pause: Pause,
     /// Print JSON
     #[arg(long)]
@@ -298,61 +291,45 @@ pub struct BenchArguments {
 #[derive(Debug, Subcommand)]
 pub enum ExperimentVerb {
     /// Create, read and change single sessions
-    #[command(after_help = EXIT_CODES)]
     Ops(OpsArguments),
     /// Locked requests: begin, read, change, commit
-    #[command(after_help = EXIT_CODES)]
     Cycle(CycleArguments),
     /// Parallel requests of one page: all workers use one session; counts lost updates
-    #[command(after_help = EXIT_CODES)]
     Contention(ContentionArguments),
     /// The effect of garbage collection on requests, with histograms
-    #[command(after_help = EXIT_CODES)]
     Gc(GcBenchArguments),
     /// The cycle with 10 thousand to 5 million sessions, as many as each store takes in time:
     /// speed, space and memory
-    #[command(after_help = EXIT_CODES)]
     Scale(ScaleArguments),
     /// The life of a session in one request to nginx and php-fpm, for each session handler of PHP
-    #[command(after_help = EXIT_CODES)]
     Lifecycle(LifecycleArguments),
     /// Sessions in Perl: open, ten reads and ten writes, close; a part of `languages`
-    #[command(after_help = EXIT_CODES)]
     Perl(LanguagesArguments),
     /// Sessions of PHP, Django, Flask, Express and Apache::Session, each in its own runtime
-    #[command(after_help = EXIT_CODES)]
     Languages(LanguagesArguments),
     /// Payloads of half a megabyte to eight: stored, refused with an error, or lost
-    #[command(after_help = EXIT_CODES)]
     Oversize(OversizeArguments),
     /// Workers and servers killed with SIGKILL: losses, stuck locks, time to recovery
-    #[command(after_help = EXIT_CODES)]
     Faults(FaultsArguments),
     /// A page whose cache entry exceeds memcached's limit and is rebuilt on each view, before and
     /// after it is routed to another store
-    #[command(after_help = EXIT_CODES)]
     Rebuild(RebuildArguments),
     /// Every experiment; results are written after each
-    #[command(after_help = EXIT_CODES)]
     All(AllArguments),
     /// List programs missing for the experiments, and the line that installs them
-    #[command(after_help = EXIT_CODES)]
     Setup(SetupArguments),
-    /// Print the ratios of two results; --against of cycle and ops tells whether one is slower
-    #[command(after_help = EXIT_CODES)]
+    /// Print the ratios of two results; --baseline of cycle and ops tells whether one is slower
     Compare(CompareArguments),
     /// Draw results as one self-contained HTML page: charts, tables, recommendations
-    #[command(after_help = EXIT_CODES)]
     Report(PageArguments),
     /// Print the description of this machine as JSON, for measurements by other programs
-    #[command(after_help = EXIT_CODES)]
     Environment,
 }
 
 /// `sessile bench report`.
 #[derive(Args, Debug)]
 pub struct PageArguments {
-    /// Results of experiments, from --json
+    /// Results of experiments, from --export-json
     #[arg(value_name = "RESULT", required = true)]
     pub results: Vec<PathBuf>,
     /// The page, or standard output (-)
@@ -363,7 +340,7 @@ pub struct PageArguments {
 /// `sessile bench compare`.
 #[derive(Args, Debug)]
 pub struct CompareArguments {
-    /// The old result, from --json of one experiment or of `bench all`
+    /// The old result, from --export-json of one experiment or of `bench all`
     #[arg(value_name = "OLD")]
     pub old: PathBuf,
     /// The new result

@@ -11,9 +11,9 @@ use sessile_core::Durability;
 use sessile_results::{Collection, Experiment, Report};
 
 use crate::arguments::{BenchArguments, ExperimentArguments, ExperimentVerb, WORKER_VERB};
-use crate::bench_against::OtherProgram;
+use crate::bench_baseline::Baseline;
 use crate::command_result::{CommandFailure, CommandResult};
-use crate::{bench_against, bench_all, bench_setup, compare, page, result_file, terminal};
+use crate::{bench_all, bench_baseline, bench_setup, compare, page, result_file, terminal};
 
 pub fn run(arguments: &BenchArguments) -> CommandResult {
     let Some(verb) = &arguments.experiment else { return first_answer(arguments.durability) };
@@ -44,11 +44,11 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
     if matches!(verb, ExperimentVerb::Perl(_)) {
         options.stores = perl_alone(&options.stores)?;
     }
-    if let Some(against) = arguments.against()
-        && let Some(program) = &against.against
+    if let Some(given) = arguments.baseline()
+        && let Some(program) = &given.baseline
     {
-        let other = OtherProgram { program, json: against.against_json.as_deref() };
-        return bench_against::run(experiment, &options, &launch, outputs, &other);
+        let baseline = Baseline { program, json: given.export_baseline.as_deref() };
+        return bench_baseline::run(experiment, &options, &launch, outputs, &baseline);
     }
     let (report, remains) = sessile_bench::run(experiment, &options, &launch).map_err(failure)?;
     let shown = show(&report, outputs);
@@ -118,7 +118,7 @@ pub fn check_outputs(outputs: [Option<&Path>; 3]) -> CommandResult {
     };
     if named.iter().enumerate().any(is_again) {
         return Err(CommandFailure::usage(
-            "--json, --markdown and --report name the same file; give each its own",
+            "--export-json, --export-markdown and --report name the same file; give each its own",
         ));
     }
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {

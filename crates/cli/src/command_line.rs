@@ -2,9 +2,12 @@
 //!
 //! The benchmark owns the presets, so the help asks it for them.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 
-use clap::{Command, CommandFactory, FromArgMatches};
+use clap::builder::UnknownArgumentValueParser;
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
 use sessile_bench::describe_default;
 use sessile_results::{Experiment, Workload};
 use sessile_stores::layouts::LAYOUTS;
@@ -14,6 +17,8 @@ use crate::command_result::EXIT_CODES;
 use crate::examples;
 
 const MORE: &str = "--help has examples and the exit codes.";
+/// For every verb but `doctor`: they are told once.
+const WHERE_EXIT_CODES_ARE: &str = "Exit codes: those of `sessile --help`.";
 /// The help of `sessile`. Clap itself takes two lines and a half for each of these options.
 const TEMPLATE: &str = "\
 {about}
@@ -29,30 +34,77 @@ Options:
 /// The options that a preset sets.
 const OF_PRESETS: [&str; 6] = ["workers", "sessions", "seconds", "rounds", "rate", "fill_max"];
 
+/// Words for verbs that other programs have, and for which clap suggests nothing or a hidden verb.
+const OTHER_WORDS: [(&str, &str); 3] =
+    [("scan", "analyze"), ("analyse", "analyze"), ("verify", "check")];
+
 /// Parses the command line. Prints errors and help, and ends the process then.
 pub fn parse() -> Arguments {
-    let matches = parser().get_matches();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches =
+        parser(&words).try_get_matches_from(words).unwrap_or_else(|error| suggesting(error).exit());
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 /// A script that forgets the verb gets an error, a person at a terminal an overview.
-pub fn parser() -> Command {
+///
+/// The words decide on the help of the experiments: clap's own long help takes three lines for each
+/// option, and so would not fit a terminal.
+pub fn parser(words: &[OsString]) -> Command {
     let needs_verb = !std::io::stdout().is_terminal();
-    complete().subcommand_required(needs_verb).arg_required_else_help(needs_verb)
+    let is_long = words.iter().any(|word| word == "--help");
+    let command = of_each_of_bench(complete(), |_, experiment, verb| {
+        let verb = if is_long { verb } else { verb.after_help(MORE) };
+        if experiment.is_some() { with_hint_at_file(verb) } else { verb }
+    });
+    command.subcommand_required(needs_verb).arg_required_else_help(needs_verb)
+}
+
+/// The flag `--json` of the other verbs is answered with the one that names a file.
+fn with_hint_at_file(verb: Command) -> Command {
+    let parser = UnknownArgumentValueParser::suggest_arg("--export-json");
+    let flag = Arg::new("json of other verbs").long("json").hide(true);
+    verb.arg(flag.num_args(0).default_missing_value("").value_parser(parser))
+}
+
+/// Adds the verb that is meant to the message about one that is not known.
+fn suggesting(mut error: Error) -> Error {
+    let own_word = |given: &ContextValue| {
+        let ContextValue::String(given) = given else { return None };
+        OTHER_WORDS.iter().find(|(other, _)| other == given).map(|(_, own)| (*own).to_owned())
+    };
+    if let Some(own) = error.get(ContextKind::InvalidSubcommand).and_then(own_word) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![own]));
+    }
+    error
 }
 
 pub fn complete() -> Command {
     let command = with_examples(Arguments::command()).help_template(TEMPLATE);
-    let command = command.mut_subcommand("scan", |scan| scan.after_long_help(help_of_layouts()));
+    let command =
+        command.mut_subcommand("analyze", |analyze| analyze.after_long_help(help_of_layouts()));
+    of_each_of_bench(command, |name, experiment, verb| {
+        let verb = match experiment {
+            Some(experiment) => with_defaults(with_meanings(verb, experiment), experiment),
+            None => verb,
+        };
+        let workloads =
+            if experiment == Some(Experiment::Cycle) { workloads() } else { String::new() };
+        let examples = listed(examples::of_bench(name));
+        verb.after_help(format!("{workloads}{examples}\n{WHERE_EXIT_CODES_ARE}"))
+    })
+}
+
+/// Changes each verb of `bench`; the tools are no experiments.
+fn of_each_of_bench(
+    command: Command,
+    change: impl Fn(&str, Option<Experiment>, Command) -> Command,
+) -> Command {
     command.mut_subcommand("bench", |bench| {
         let names: Vec<String> =
             bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-        names.into_iter().fold(bench, |bench, name| match experiment_of(&name) {
-            Some(experiment) => bench.mut_subcommand(name, |verb| {
-                let verb = with_defaults(with_meanings(verb, experiment), experiment);
-                with_workloads(verb, experiment)
-            }),
-            None => bench,
+        names.into_iter().fold(bench, |bench, name| {
+            bench.mut_subcommand(&name, |verb| change(&name, experiment_of(&name), verb))
         })
     })
 }
@@ -74,14 +126,20 @@ fn with_examples(command: Command) -> Command {
 }
 
 fn with_exit_codes(name: &str) -> String {
-    let text = examples::of(name)
-        .iter()
-        .fold("Examples:\n".to_owned(), |text, example| format!("{text}  sessile {example}\n"));
-    let codes = if name == "doctor" { DOCTOR_CODES } else { EXIT_CODES };
-    format!("{text}\n{codes}")
+    let codes = match name {
+        "sessile" => EXIT_CODES,
+        "doctor" => DOCTOR_CODES,
+        _ => WHERE_EXIT_CODES_ARE,
+    };
+    format!("{}\n{codes}", listed(examples::of(name)))
 }
 
-/// The help of the foreign layouts that can be scanned.
+fn listed(examples: &[&str]) -> String {
+    let heading = "Examples:\n".to_owned();
+    examples.iter().fold(heading, |text, example| format!("{text}  sessile {example}\n"))
+}
+
+/// The help of the foreign layouts that can be analyzed.
 fn help_of_layouts() -> String {
     let mut text =
         "Besides the stores of `sessile stores`, read-only, with the same options of the \
@@ -93,19 +151,16 @@ fn help_of_layouts() -> String {
             text.push_str(&format!("      ?{}=  {}\n", option.name, option.help));
         }
     }
-    format!("{text}\n{}", with_exit_codes("scan"))
+    format!("{text}\n{}", with_exit_codes("analyze"))
 }
 
-fn with_workloads(verb: Command, experiment: Experiment) -> Command {
-    if experiment != Experiment::Cycle {
-        return verb;
-    }
+fn workloads() -> String {
     let mut text =
         "Workloads (each an assumption about visitors; compare within one only):\n".to_owned();
     for workload in Workload::ALL {
         text.push_str(&format!("  {}\n      {}\n", workload.name(), workload.description()));
     }
-    verb.after_help(format!("{text}\nExit codes: those of `sessile --help`."))
+    text + "\n"
 }
 
 /// What an option means in an experiment, where it is not what the others mean.
@@ -175,9 +230,16 @@ mod tests {
             .filter(|verb| !verb.is_hide_set())
             .map(|verb| verb.get_name().to_owned())
             .collect();
-        for name in names.iter().map(String::as_str).chain(["sessile"]) {
-            assert_eq!(examples::of(name).len(), 3, "{name}");
-            for example in examples::of(name) {
+        let complete_line = complete();
+        let bench = complete_line.find_subcommand("bench").unwrap();
+        let of_bench = bench.get_subcommands().map(|verb| examples::of_bench(verb.get_name()));
+        let all: Vec<(&str, &[&str])> = (names.iter().map(String::as_str).chain(["sessile"]))
+            .map(|name| (name, examples::of(name)))
+            .chain(of_bench.map(|examples| ("bench", examples)))
+            .collect();
+        for (name, examples) in all {
+            assert_eq!(examples.len(), 3, "{name}: {examples:?}");
+            for example in examples {
                 let quoted: Vec<String> = example
                     .split(' ')
                     .take_while(|word| *word != "|" && *word != ">")
@@ -194,12 +256,60 @@ mod tests {
     #[test]
     fn the_short_help_of_a_verb_has_no_exit_codes() {
         let mut command = complete();
-        for name in ["gc", "copy", "scan"] {
+        for name in ["gc", "copy", "analyze"] {
             let verb = command.find_subcommand_mut(name).unwrap();
             let (short, long) = (verb.render_help(), verb.render_long_help());
             assert!(!short.to_string().contains("Exit codes"), "{short}");
             assert!(long.to_string().contains("Exit codes"), "{long}");
         }
+    }
+
+    #[test]
+    fn a_verb_of_another_program_is_answered_with_the_own_one() {
+        for (other, own) in OTHER_WORDS {
+            let error = complete().try_get_matches_from(["sessile", other]).unwrap_err();
+            let text = suggesting(error).to_string();
+            assert!(text.contains(&format!("a similar subcommand exists: '{own}'\n")), "{text}");
+            assert!(complete().find_subcommand(own).is_some(), "{own}");
+        }
+        let error = complete().try_get_matches_from(["sessile", "chek"]).unwrap_err();
+        assert!(suggesting(error).to_string().contains("'check'"), "clap finds it by itself");
+    }
+
+    #[test]
+    fn the_flag_for_json_of_other_verbs_is_answered_with_the_one_for_a_file() {
+        for words in [&["--json", "x"][..], &["--json"]] {
+            let words = [&["sessile", "bench", "cycle"], words].concat();
+            let text = parser(&[]).try_get_matches_from(words).unwrap_err().to_string();
+            assert!(text.contains("a similar argument exists: '--export-json'"), "{text}");
+        }
+        let help = parser(&[]).try_get_matches_from(["sessile", "bench", "cycle", "--help"]);
+        assert!(!help.unwrap_err().to_string().contains(" --json"));
+    }
+
+    #[test]
+    fn the_short_help_of_an_experiment_is_shorter_and_leads_to_the_long_one() {
+        for verb in ["cycle", "compare"] {
+            let help = |flag: &str| {
+                let words = ["sessile", "bench", verb, flag].map(OsString::from);
+                parser(&words).try_get_matches_from(words).unwrap_err().to_string()
+            };
+            let (short, long) = (help("-h"), help("--help"));
+            assert!(short.contains(MORE) && !short.contains("Examples"), "{short}");
+            assert!(long.contains("Examples") && long.contains("Exit codes"), "{long}");
+        }
+    }
+
+    #[test]
+    fn the_exit_codes_are_told_once() {
+        let with_codes = |verb: &Command| {
+            let text = verb.clone().render_long_help().to_string();
+            text.contains("Exit codes:\n").then(|| verb.get_name().to_owned())
+        };
+        let command = complete();
+        let bench = command.find_subcommand("bench").unwrap();
+        let verbs = command.get_subcommands().chain(bench.get_subcommands()).chain([&command]);
+        assert_eq!(verbs.filter_map(with_codes).collect::<Vec<String>>(), ["sessile"]);
     }
 
     #[test]
@@ -209,8 +319,9 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_a_scan_names_every_layout() {
-        let help = complete().find_subcommand_mut("scan").unwrap().render_long_help().to_string();
+    fn the_help_of_analyze_names_every_layout() {
+        let help =
+            complete().find_subcommand_mut("analyze").unwrap().render_long_help().to_string();
         assert!(
             LAYOUTS.iter().all(|layout| help.contains(layout.example))
                 && help.contains("Exit codes"),
@@ -249,6 +360,7 @@ mod tests {
             "{gc}"
         );
         let cycle = help_of("cycle");
+        assert!(cycle.contains("[default: 3s; with --quick 600ms]"), "{cycle}");
         assert!(cycle.contains("[default: 100000; with --quick 10000]"), "{cycle}");
         assert!(cycle.contains("[default: 1,8]") && !cycle.contains("[default: 500]"), "{cycle}");
         assert!(
@@ -257,7 +369,7 @@ mod tests {
             "{cycle}"
         );
         assert!(
-            help_of("scale").contains("left out [default: 120; with --quick 1.5]"),
+            help_of("scale").contains("left out [default: 120s; with --quick 1.5s]"),
             "{}",
             help_of("scale")
         );

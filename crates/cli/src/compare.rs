@@ -22,7 +22,7 @@ pub fn read_collection(path: &Path) -> Result<Collection, CommandFailure> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
         CommandFailure::usage(format!(
-            "{shown} cannot be read: {error}; give a file that --json wrote"
+            "{shown} cannot be read: {error}; give a file that --export-json wrote"
         ))
     })?;
     Collection::from_json(&text).map_err(|error| CommandFailure::usage(format!("{shown}: {error}")))

@@ -1,4 +1,4 @@
-//! Three examples for each verb, for its `--help` and its manual page.
+//! Three examples for each verb, those of `bench` too, for its `--help` and its manual page.
 
 /// The command lines, without `sessile` before them. `sessile` stands for the command itself; a
 /// verb that is not known has none.
@@ -8,7 +8,7 @@ pub fn of(verb: &str) -> &'static [&'static str] {
             &["stores", "stat sessile:/var/lib/sessile/php", "bench cycle --stores sessile,files"]
         }
         "stores" => &["stores", "stores redis", "stores --json | jq '.stores[].name'"],
-        "bench" => &["bench", "bench cycle --quick", "bench all --quick --json result.json"],
+        "bench" => &["bench", "bench cycle --quick", "bench all --quick --export-json result.json"],
         "recommend" => &[
             "recommend --table",
             "recommend --results result.json --sessions 1000000",
@@ -19,15 +19,15 @@ pub fn of(verb: &str) -> &'static [&'static str] {
             "stat redis://localhost --json",
             "stat 'files:/var/lib/php/sessions?php=1'",
         ],
-        "scan" => &[
-            "scan files:/var/lib/shop/sessions --larger-than 1M",
-            "scan php+files:/var/lib/php/sessions --top 3",
-            "scan redis://localhost --batch 100 --pause 4x --stop-after 10min",
+        "analyze" => &[
+            "analyze files:/var/lib/shop/sessions --larger-than 1M",
+            "analyze php+files:/var/lib/php/sessions --top 3",
+            "analyze redis://localhost --batch 100 --pause 4x --stop-after 10min",
         ],
-        "verify" => &[
-            "verify sessile:/var/lib/sessile/php",
-            "verify files:/var/lib/shop/sessions --json",
-            "verify sqlite:/var/lib/shop/sessions.db",
+        "check" => &[
+            "check sessile:/var/lib/sessile/php",
+            "check files:/var/lib/shop/sessions --pause 4x --json",
+            "check sqlite:/var/lib/shop/sessions.db",
         ],
         "gc" => &[
             "gc files:/var/lib/shop/sessions",
@@ -89,6 +89,95 @@ fn of_a_store_in_use(verb: &str) -> &'static [&'static str] {
             "serve sessile:/dev/shm/shop",
             "serve redis://localhost --listen 127.0.0.1:8080",
             "serve files:/var/lib/shop/sessions --token-file /etc/sessile/token",
+        ],
+        _ => &[],
+    }
+}
+
+/// As [`of`], for a verb of `bench`.
+pub fn of_bench(verb: &str) -> &'static [&'static str] {
+    match verb {
+        "ops" => &[
+            "bench ops --quick",
+            "bench ops --stores sessile,redis --export-json ops.json",
+            "bench ops --as-published --stores redis,mysql",
+        ],
+        "cycle" => &[
+            "bench cycle --quick",
+            "bench cycle --stores sessile,redis --workers 8 --rate 500",
+            "bench cycle --stores files --baseline ./sessile-before",
+        ],
+        "contention" => &[
+            "bench contention --quick",
+            "bench contention --stores files,redis --workers 4",
+            "bench contention --rate 100 --export-markdown contention.md",
+        ],
+        "gc" => &[
+            "bench gc --quick",
+            "bench gc --stores files,sqlite --sessions 100000",
+            "bench gc --rate 1000 --duration 30s --export-json gc.json",
+        ],
+        "scale" => &[
+            "bench scale --quick",
+            "bench scale --stores sessile --sessions 1000000 --fill-max 10min",
+            "bench scale --profile profile.json --report scale.html",
+        ],
+        "lifecycle" => &[
+            "bench lifecycle --quick",
+            "bench lifecycle --stores sessile#lock,phpredis#lock",
+            "bench lifecycle --workers 8 --drupal /var/www/drupal",
+        ],
+        "perl" => {
+            &["bench perl", "bench perl --quick", "bench perl --quick --export-json perl.json"]
+        }
+        "languages" => &[
+            "bench languages --quick",
+            "bench languages --stores node,perl",
+            "bench languages --export-json languages.json",
+        ],
+        "oversize" => &[
+            "bench oversize",
+            "bench oversize --stores memcached,mysql",
+            "bench oversize --quick --export-markdown oversize.md",
+        ],
+        "faults" => &[
+            "bench faults --quick",
+            "bench faults --stores redis,sessile --rounds 20",
+            "bench faults --durability commit --export-json faults.json",
+        ],
+        _ => of_bench_tool(verb),
+    }
+}
+
+fn of_bench_tool(verb: &str) -> &'static [&'static str] {
+    match verb {
+        "rebuild" => &[
+            "bench rebuild --quick",
+            "bench rebuild --payload 4000000",
+            "bench rebuild --workers 8 --report rebuild.html",
+        ],
+        "all" => &[
+            "bench all --quick --export-json all.json",
+            "bench all --only cycle,gc --stores sessile,redis",
+            "bench all --skip scale --report all.html",
+        ],
+        "setup" => {
+            &["bench setup", "bench setup --json", "bench setup --json | jq -r '.packages[]'"]
+        }
+        "compare" => &[
+            "bench compare old.json new.json",
+            "bench compare all-before.json all-after.json",
+            "bench compare old.json new.json > ratios.txt",
+        ],
+        "report" => &[
+            "bench report all.json --output all.html",
+            "bench report cycle.json gc.json --output page.html",
+            "bench report all.json --output - > page.html",
+        ],
+        "environment" => &[
+            "bench environment",
+            "bench environment > machine.json",
+            "bench environment | jq .build",
         ],
         _ => &[],
     }

@@ -4,11 +4,13 @@
 
 #![forbid(unsafe_code)]
 
+mod analyze;
 mod arguments;
 mod bench;
-mod bench_against;
 mod bench_all;
+mod bench_baseline;
 mod bench_setup;
+mod check;
 mod command_line;
 mod command_result;
 mod compare;
@@ -32,7 +34,6 @@ mod page;
 mod questions;
 mod recommend;
 mod result_file;
-mod scan;
 mod serve;
 mod sessions;
 mod stat;
@@ -41,7 +42,6 @@ mod sync;
 mod terminal;
 mod top;
 mod units;
-mod verify;
 mod worker;
 
 use std::process::ExitCode;
@@ -66,8 +66,8 @@ fn run(verb: Option<&Verb>) -> CommandResult {
         Verb::Bench(arguments) => bench::run(arguments),
         Verb::Recommend(arguments) => recommend::run(arguments),
         Verb::Stat(arguments) => stat::run(arguments),
-        Verb::Scan(arguments) => scan::run(arguments),
-        Verb::Verify(arguments) => verify::run(arguments),
+        Verb::Analyze(arguments) => analyze::run(arguments),
+        Verb::Check(arguments) => check::run(arguments),
         Verb::Doctor(arguments) => doctor::run(arguments),
         Verb::Locks(arguments) => locks::run(arguments),
         Verb::Top(arguments) => top::run(arguments),

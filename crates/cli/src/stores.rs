@@ -13,6 +13,9 @@ use crate::arguments::StoresArguments;
 use crate::command_result::CommandResult;
 use crate::terminal::print;
 
+/// The width of a terminal.
+const COLUMNS: usize = 80;
+
 pub fn run(arguments: &StoresArguments) -> CommandResult {
     let named = |entry: &&StoreEntry| Some(entry.name) == arguments.name.as_deref();
     let named = STORES.iter().find(named);
@@ -40,7 +43,7 @@ fn list() -> String {
             .server
             .and_then(ServerKind::by_name)
             .map(|kind| if kind.find().is_some() { "installed" } else { "not installed" });
-        let line = format!("{:<10} {what:<33} {shared:<13}  {}", entry.name, server.unwrap_or(""));
+        let line = format!("{:<10} {what:<38} {shared:<13}  {}", entry.name, server.unwrap_or(""));
         text.push_str(line.trim_end());
         text.push('\n');
     }
@@ -48,12 +51,16 @@ fn list() -> String {
     text
 }
 
-/// One store: each feature on a line, its server, its options.
+/// One store, in 80 columns: its features, its server, its options.
 fn detail(entry: &StoreEntry) -> String {
-    let mut text = format!("{}: {}\n\n", entry.name, entry.sentence);
-    for feature in FEATURES {
+    let mut text = format!("{}\n", wrapped(&format!("{}:", entry.name), entry.sentence, 2));
+    // The stars lead to the notes below the feature table.
+    let titles: Vec<String> =
+        FEATURES.iter().map(|feature| feature.title().replace(" *", "")).collect();
+    let wide = titles.iter().map(String::len).max().unwrap_or_default();
+    for (feature, title) in FEATURES.iter().zip(&titles) {
         let cell = feature.cell(entry).replace('`', "");
-        text.push_str(&format!("  {:<28} {cell}\n", feature.title()));
+        text.push_str(&wrapped(&format!("  {title:<wide$} "), &cell, wide + 4));
     }
     text.push('\n');
     text.push_str(&options_of(entry));
@@ -64,7 +71,8 @@ fn detail(entry: &StoreEntry) -> String {
 fn all() -> String {
     let mut text = format!("{}\n\n{LEGEND}\n", features());
     for entry in STORES {
-        text.push_str(&format!("\n{}: {}\n{}", entry.name, entry.sentence, options_of(entry)));
+        let name = wrapped(&format!("{}:", entry.name), entry.sentence, 2);
+        text.push_str(&format!("\n{name}{}", options_of(entry)));
     }
     format!("{text}\n{}", common_options())
 }
@@ -79,20 +87,37 @@ fn options_of(entry: &StoreEntry) -> String {
         text.push_str(&format!("  {} {state}\n", kind.name));
     }
     for fixture in entry.fixtures {
-        text.push_str(&format!("  measured as {}\n", shown(fixture.url)));
+        text.push_str(&wrapped("  measured as", &shown(fixture.url), 6));
     }
-    for option in entry.options {
-        text.push_str(&format!("  ?{}=  {}\n", option.name, option.help));
-    }
-    text
+    text + &options_as_text(entry.options)
 }
 
 fn common_options() -> String {
-    let mut text = "every store\n".to_owned();
-    for option in COMMON_OPTIONS {
-        text.push_str(&format!("  ?{}=  {}\n", option.name, option.help));
+    format!("every store\n{}", options_as_text(COMMON_OPTIONS))
+}
+
+fn options_as_text(options: &[sessile_stores::OptionHelp]) -> String {
+    options.iter().map(|it| wrapped(&format!("  ?{}= ", it.name), it.help, 6)).collect()
+}
+
+/// Words after a beginning, in lines of 80 columns; the lines after the first are indented. A URL
+/// that is longer than a line breaks behind an `&`.
+fn wrapped(beginning: &str, text: &str, indent: usize) -> String {
+    let (mut lines, mut line) = (String::new(), beginning.to_owned());
+    let words = text.split(' ').flat_map(|word| {
+        let is_long = word.chars().count() > COLUMNS - indent;
+        let parts = if is_long { word.split_inclusive('&').collect() } else { vec![word] };
+        parts.into_iter().enumerate().map(|(part, word)| (if part == 0 { " " } else { "" }, word))
+    });
+    for (space, word) in words {
+        if line.chars().count() + space.len() + word.chars().count() > COLUMNS {
+            lines.push_str(&format!("{line}\n"));
+            line = format!("{:indent$}{word}", "");
+        } else {
+            line.push_str(&format!("{space}{word}"));
+        }
     }
-    text
+    format!("{lines}{line}\n")
 }
 
 fn features() -> Table {
@@ -178,7 +203,7 @@ mod tests {
             let lines = text.lines().filter(|line| line.split(' ').next() == Some(entry.name));
             assert_eq!(lines.count(), 1, "{text}");
         }
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         assert_eq!(text.lines().count(), STORES.len() + 2, "{text}");
     }
 
@@ -187,8 +212,14 @@ mod tests {
         for entry in STORES {
             let text = detail(entry);
             let options = entry.options.iter().all(|it| text.contains(&format!("?{}=", it.name)));
-            assert!(options && text.contains(entry.sentence), "{text}");
-            assert!(FEATURES.iter().all(|it| text.contains(&it.title())), "{text}");
+            let words = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+            assert!(options && words.contains(entry.sentence), "{text}");
+            let too_long = text.lines().find(|line| line.chars().count() > COLUMNS);
+            assert_eq!(too_long, None, "{text}");
+            assert!(
+                FEATURES.iter().all(|it| text.contains(&it.title().replace(" *", ""))),
+                "{text}"
+            );
         }
     }
 }

@@ -53,12 +53,14 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "it must be a size such as 1500, 64K or 1M".to_owned())
 }
 
-/// Parses a duration with its unit: `20ms`, `1.5s`, `10min`, `1h`. At most a day, and not zero.
+/// Parses a duration with its unit: `300us`, `20ms`, `1.5s`, `10min`, `1h`. At most a day, and at
+/// least a microsecond.
 /// The error has examples.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     let number = text.strip_suffix(unit).and_then(|digits| digits.parse::<f64>().ok());
     let seconds = match unit {
+        "us" => Some(0.000_001),
         "ms" => Some(0.001),
         "s" => Some(1.0),
         "min" => Some(60.0),
@@ -66,11 +68,22 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => None,
     };
     let seconds = seconds.zip(number).map(|(unit, number)| unit * number);
-    let seconds = seconds.filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    let seconds = seconds.filter(|seconds| (0.000_001..=86_400.0).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| {
-        "it must be a duration from 1ms to 24h with its unit, such as 20ms, 30s, 10min or 1h"
+        "it must be a duration from 1us to 24h with its unit, such as 20ms, 30s, 10min or 1h"
             .to_owned()
     })
+}
+
+/// As [`parse_duration`], in seconds.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    // By way of a whole number, which keeps 0.3ms from being 0.30000000000000004.
+    parse_duration(text).map(|duration| duration.as_nanos() as f64 / 1e9)
+}
+
+/// As [`parse_duration`], in milliseconds.
+pub fn parse_milliseconds(text: &str) -> Result<f64, String> {
+    parse_duration(text).map(|duration| duration.as_nanos() as f64 / 1e6)
 }
 
 /// Parses a pause between batches: `4x`, `10ms`, or `0` for none. The error has examples.
@@ -128,6 +141,10 @@ mod tests {
         for text in ["", "0", "0s", "20", "s", "-1s", "1.1.1s", "25h", "1 s", "nans", "1e9s"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+        let microseconds = ["1us", "0.3ms"].map(|text| parse_duration(text).unwrap().as_micros());
+        assert_eq!((microseconds, parse_milliseconds("0.3ms")), ([1, 300], Ok(0.3)));
+        assert_eq!((parse_seconds("600ms"), parse_seconds("2min")), (Ok(0.6), Ok(120.0)));
+        assert!(parse_duration("0.1us").is_err());
         let pauses = ["0", "4x", "10ms"].map(|text| parse_pause(text).unwrap());
         let ten = Pause::AtLeast(Duration::from_millis(10));
         assert_eq!(pauses, [Pause::NONE, Pause::Times(4), ten]);

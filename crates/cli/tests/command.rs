@@ -15,7 +15,7 @@ use started::{sessile, stderr, stdout};
 
 /// Fast, and enough for a figure.
 const BRIEF: [&str; 8] =
-    ["--sessions", "50", "--seconds", "0.05", "--rounds", "2", "--payload", "100"];
+    ["--sessions", "50", "--duration", "0.05s", "--rounds", "2", "--payload", "100"];
 
 #[test]
 fn bad_input_gets_one_clear_error_and_its_exit_code() {
@@ -33,8 +33,8 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--workers", "0"], 2, "--workers"),
         (&["--stores", "memory", "--sessions", "0"], 2, "--sessions"),
         (&["--stores", "memory", "--rounds", "0"], 2, "--rounds"),
-        (&["--stores", "memory", "--seconds", "0"], 2, "--seconds"),
-        (&["--stores", "memory", "--seconds", "nan"], 2, "--seconds"),
+        (&["--stores", "memory", "--duration", "0s"], 2, "--duration"),
+        (&["--stores", "memory", "--duration", "nan"], 2, "--duration"),
         (&["--stores", "memory", "--rate", "0"], 2, "--rate"),
         (&["--stores", "memory", "--op", "write"], 2, "cycle or peek"),
         (&["--stores", "memory", "--sessions", "10,20"], 2, "--sessions"),
@@ -43,8 +43,12 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--durability", "commit"], 2, "tier"),
         (&["--stores", "memory", "--durability", "sometimes"], 2, "none, 1s or commit"),
         (&["--stores", "memory:?payload_bytes_max=1000", "--payload", "2000"], 2, "over the limit"),
-        (&["--stores", "memory", "--json", "/same", "--markdown", "/same"], 2, "same file"),
-        (&["--stores", "memory", "--json", "/proc/nowhere/x.json"], 3, "cannot write"),
+        (
+            &["--stores", "memory", "--export-json", "/same", "--export-markdown", "/same"],
+            2,
+            "same file",
+        ),
+        (&["--stores", "memory", "--export-json", "/proc/nowhere/x.json"], 3, "cannot write"),
         (&["--stores", "redis+unix:/nowhere/socket"], 3, "redis+unix"),
         (&["--stores", &missing], 3, "files"),
         (&["--stores", "memory", "--no-such-flag"], 2, "--no-such-flag"),
@@ -76,7 +80,16 @@ fn a_debug_build_refuses_to_print_figures() {
 fn a_measurement_ends_in_json_on_standard_output_and_success() {
     let output = sessile(
         &[
-            &["bench", "cycle", "--stores", "memory,null,limit", "--workers", "1,2", "--json", "-"],
+            &[
+                "bench",
+                "cycle",
+                "--stores",
+                "memory,null,limit",
+                "--workers",
+                "1,2",
+                "--export-json",
+                "-",
+            ],
             &BRIEF[..],
         ]
         .concat(),
@@ -99,7 +112,8 @@ fn a_measurement_ends_in_json_on_standard_output_and_success() {
 fn every_reference_row_and_store_measures_without_a_fault() {
     for experiment in ["ops", "cycle", "scale"] {
         let output = sessile(
-            &[&["bench", experiment, "--workers", "1,3", "--json", "-"], &BRIEF[..]].concat(),
+            &[&["bench", experiment, "--workers", "1,3", "--export-json", "-"], &BRIEF[..]]
+                .concat(),
         );
         assert_eq!(output.status.code(), Some(0), "{experiment}: {}", stderr(&output));
     }
@@ -120,7 +134,8 @@ fn every_store_and_reference_row_serves_the_requests_of_a_workload() {
             "--rounds",
             "2",
         ];
-        let output = sessile(&[&flags[..], &["--seconds", "0.05", "--json", "-"]].concat());
+        let output =
+            sessile(&[&flags[..], &["--duration", "0.05s", "--export-json", "-"]].concat());
         assert_eq!(output.status.code(), Some(0), "{workload}: {}", stderr(&output));
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let rows = json["results"].as_array().unwrap();
@@ -159,7 +174,8 @@ fn results_of_different_workloads_are_not_compared() {
         ];
         flags.extend(workload.into_iter().flat_map(|workload| ["--workload", workload]));
         let json = path(name);
-        let output = sessile(&[&flags[..], &["--seconds", "0.05", "--json", &json]].concat());
+        let output =
+            sessile(&[&flags[..], &["--duration", "0.05s", "--export-json", &json]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }
     for (old, new) in [("plain", "bots"), ("bots", "shop")] {
@@ -202,7 +218,8 @@ fn what_memcached_refuses_is_told_from_what_is_lost_and_a_route_stores_it() {
         return eprintln!("SKIPPED: memcached is not installed");
     }
     let stores = "memory,memcached,memcached#8m,route#sqlite,memcached-ignored";
-    let output = sessile(&["bench", "oversize", "--quick", "--stores", stores, "--json", "-"]);
+    let output =
+        sessile(&["bench", "oversize", "--quick", "--stores", stores, "--export-json", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = json["results"].as_array().unwrap();
@@ -252,8 +269,11 @@ fn the_users_own_directory_is_left_as_it_was_found() {
     let url = format!("files:{}#mine", dir.path().display());
     let before = sessions_in(dir.path());
     let output = sessile(
-        &[&["bench", "cycle", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]]
-            .concat(),
+        &[
+            &["bench", "cycle", "--stores", &url, "--workers", "2", "--export-json", "-"],
+            &BRIEF[..],
+        ]
+        .concat(),
     );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output);
@@ -268,7 +288,7 @@ fn created_sessions_leave_the_users_directory_too() {
     let url = format!("files:{}", dir.path().display());
     let before = sessions_in(dir.path());
     let output = sessile(
-        &[&["bench", "ops", "--stores", &url, "--workers", "2", "--json", "-"], &BRIEF[..]]
+        &[&["bench", "ops", "--stores", &url, "--workers", "2", "--export-json", "-"], &BRIEF[..]]
             .concat(),
     );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -280,7 +300,7 @@ fn a_refused_call_leaves_no_empty_result() {
     let dir = tempfile::tempdir().unwrap();
     let json = dir.path().join("out.json");
     let output =
-        sessile(&["bench", "cycle", "--stores", "mongo", "--json", json.to_str().unwrap()]);
+        sessile(&["bench", "cycle", "--stores", "mongo", "--export-json", json.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(!json.exists());
 }

@@ -20,7 +20,8 @@ fn missing(server: &str) -> bool {
 
 /// All rows of a run that must succeed.
 fn rows(stores: &str, durability: &str) -> Vec<Value> {
-    let brief = ["--quick", "--rounds", "3", "--seconds", "0.2", "--workers", "2", "--json", "-"];
+    let brief =
+        ["--quick", "--rounds", "3", "--duration", "0.2s", "--workers", "2", "--export-json", "-"];
     let output = sessile(
         &[&["bench", "faults", "--stores", stores, "--durability", durability][..], &brief]
             .concat(),

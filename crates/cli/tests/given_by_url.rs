@@ -161,7 +161,7 @@ fn ctrl_c_while_it_fills_leaves_nothing_in_a_database_of_the_users() {
 fn fills_and_is_interrupted(scheme: &str) {
     let mut measured = Measured::start(
         scheme,
-        &["cycle", "--sessions", "300000", "--workers", "2", "--seconds", "1"],
+        &["cycle", "--sessions", "300000", "--workers", "2", "--duration", "1s"],
     );
     measured.until(OWN + 500);
     measured.interrupt();
@@ -174,7 +174,7 @@ fn fills_and_is_interrupted(scheme: &str) {
 #[test]
 fn a_run_that_comes_to_its_end_leaves_nothing() {
     for flags in [
-        &["ops", "--quick", "--sessions", "200", "--workers", "1,2", "--seconds", "0.1"][..],
+        &["ops", "--quick", "--sessions", "200", "--workers", "1,2", "--duration", "0.1s"][..],
         &["oversize", "--quick"],
         &["faults", "--quick", "--rounds", "1"],
     ] {
@@ -198,16 +198,16 @@ fn the_result_is_written_before_its_sessions_are_removed_and_a_line_says_how_man
         "3000",
         "--workers",
         "1",
-        "--seconds",
-        "0.1",
+        "--duration",
+        "0.1s",
         "--rounds",
         "1",
-        "--json",
+        "--export-json",
         json,
     ];
     for (flags, place, sessions) in [
         (&flags[..], "/results", 3_000),
-        (&["all", "--quick", "--only", "cycle", "--json", json], "/runs/0/results", 5_000),
+        (&["all", "--quick", "--only", "cycle", "--export-json", json], "/runs/0/results", 5_000),
     ] {
         let mut measured = Measured::start("files", flags);
         let line = measured.line("removing ");
@@ -244,7 +244,7 @@ fn a_fill_that_was_given_up_on_a_server_is_removed_and_no_more_is_asked_for() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let flags = ["scale", "--sessions", "400000", "--payload", "64", "--workers", "2"];
     let mut measured =
-        Measured::start_in(&url, dir, &[&flags[..], &["--fill-max", "0.3"]].concat());
+        Measured::start_in(&url, dir, &[&flags[..], &["--fill-max", "0.3s"]].concat());
     let line = measured.line("removing ");
     let (code, said) = measured.end();
     assert!(code == Some(2) && said.contains("--fill-max"), "{code:?}: {said}");
@@ -261,7 +261,7 @@ fn a_fill_that_was_given_up_on_a_server_is_removed_and_no_more_is_asked_for() {
 fn what_cannot_be_removed_is_told_with_a_way_to_remove_it_and_without_the_place_of_the_store() {
     let Some((mut server, url, _home)) = redis() else { return };
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let flags = ["cycle", "--sessions", "300000", "--workers", "2", "--seconds", "1"];
+    let flags = ["cycle", "--sessions", "300000", "--workers", "2", "--duration", "1s"];
     let mut measured = Measured::start_in(&url, dir, &flags);
     measured.until(OWN + 500);
     server.kill();
@@ -288,8 +288,8 @@ fn a_server_that_dies_while_it_is_filled_fails_its_row_at_the_first_error_and_no
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("out.json");
     let flags =
-        ["cycle", "--sessions", "300000", "--workers", "1", "--seconds", "0.1", "--rounds", "1"];
-    let others = ["--stores", "null", "--json", path.to_str().unwrap()];
+        ["cycle", "--sessions", "300000", "--workers", "1", "--duration", "0.1s", "--rounds", "1"];
+    let others = ["--stores", "null", "--export-json", path.to_str().unwrap()];
     let mut measured = Measured::start_in(&url, dir, &[&flags[..], &others].concat());
     measured.until(OWN + 500);
     server.kill();

@@ -40,7 +40,7 @@ impl Run {
         let (variable, value) = mark.split_once('=').unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_sessile"))
             .args(arguments)
-            .arg("--json")
+            .arg("--export-json")
             .arg(dir.path().join("out.json"))
             .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
             .env("SESSILE_DISK", &disk)
@@ -265,8 +265,8 @@ fn ctrl_c_keeps_the_whole_rounds_of_stores_with_and_without_a_server() {
         "2",
         "--sessions",
         "100",
-        "--seconds",
-        "0.1",
+        "--duration",
+        "0.1s",
     ];
     let mut run = Run::start("cycle", &[&flags[..], &["--rounds", "1000"]].concat());
     let busy = |run: &Run| {
@@ -304,8 +304,8 @@ fn a_server_that_is_killed_fails_its_rows_and_no_other() {
         "1",
         "--sessions",
         "100",
-        "--seconds",
-        "0.2",
+        "--duration",
+        "0.2s",
     ];
     let mut run = Run::start("killed", &[&flags[..], &["--rounds", "40"]].concat());
     let busy = |run: &Run| {

@@ -19,7 +19,7 @@ use started::{sessile, stderr, stdout};
 fn measured(dir: &Path) -> Value {
     let file = dir.join("measured.json");
     let brief = "bench cycle --stores memory,files,sqlite,limit --workers 1 --sessions 50 \
-                 --seconds 0.05 --rounds 3 --payload 100 --json";
+                 --duration 0.05s --rounds 3 --payload 100 --export-json";
     let words = brief.split(' ').chain([file.to_str().unwrap()]);
     let output = sessile(&words.collect::<Vec<&str>>());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -65,7 +65,7 @@ fn files_of_all_and_of_one_experiment_are_set_side_by_side_and_only_a_bad_row_is
     assert_eq!(slower.status.code(), Some(0), "{}{}", stdout(&slower), stderr(&slower));
     let told = stdout(&slower);
     assert!(told.contains("== cycle\n") && told.contains("== ops\n"), "{told}");
-    assert!(told.contains("cannot tell") && told.contains("--against"), "{told}");
+    assert!(told.contains("cannot tell") && told.contains("--baseline"), "{told}");
     assert!(told.lines().all(|line| line.len() <= 100), "{told}");
 
     let compared = compare(&old, &one);
@@ -183,7 +183,7 @@ fn an_experiment_that_fails_is_told_and_is_exit_code_3_and_the_others_are_measur
     let nobody = format!("redis+unix:{}", dir.path().join("nobody").display());
     let stores = format!("php#default,{nobody}");
     let flags = ["bench", "all", "--quick", "--only", "languages,oversize", "--stores", &stores];
-    let output = sessile(&[&flags[..], &["--json", file.to_str().unwrap()]].concat());
+    let output = sessile(&[&flags[..], &["--export-json", file.to_str().unwrap()]].concat());
     let said = stderr(&output);
     let json: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(json["parts"][0]["experiment"], "oversize");
@@ -217,7 +217,7 @@ fn an_unknown_option_fails_an_experiment_and_a_store_that_is_too_small_is_left_o
             only,
             "--stores",
             stores,
-            "--json",
+            "--export-json",
             file.to_str().unwrap(),
         ];
         let output = sessile(&flags);

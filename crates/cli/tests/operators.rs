@@ -1,4 +1,4 @@
-//! The verbs of an operator: stat, verify, gc, sync, drop.
+//! The verbs of an operator: stat, check, gc, sync, drop.
 
 #![allow(
     clippy::unwrap_used,
@@ -58,7 +58,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&missing, 3, "files"),
         ("redis+unix:/nowhere/socket", 3, "redis+unix"),
     ];
-    for verb in ["stat", "verify", "gc", "sync", "drop"] {
+    for verb in ["stat", "check", "gc", "sync", "drop"] {
         for (url, code, words) in table {
             // What a server does by itself is answered without it: gc has nothing to do, the others
             // are refused.
@@ -82,7 +82,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
 #[test]
 fn a_store_that_is_not_there_is_not_made() {
     let dir = on_disk();
-    for verb in ["stat", "verify", "gc", "sync", "drop"] {
+    for verb in ["stat", "check", "gc", "sync", "drop"] {
         for scheme in ["files", "sessile", "sqlite"] {
             let place = dir.path().join(format!("mistyped-{scheme}"));
             let output = sessile(&[verb, &format!("{scheme}:{}", place.display())]);
@@ -141,7 +141,7 @@ fn drop_tells_what_to_do_with_a_store_that_cannot_tell_whether_it_is_in_use() {
 
 #[test]
 fn what_a_store_cannot_do_by_its_nature_has_an_exit_code_of_its_own() {
-    for verb in ["verify", "sync"] {
+    for verb in ["check", "sync"] {
         let output = sessile(&[verb, "memory:"]);
         assert_eq!(output.status.code(), Some(4), "{verb}: {}", stderr(&output));
         assert!(stderr(&output).contains(&format!("cannot {verb}")), "{}", stderr(&output));
@@ -186,7 +186,7 @@ fn a_limit_in_the_url_is_set_by_gc_and_by_no_verb_that_changes_nothing() {
     let before = limit();
     let limited = format!("{engine}?size_bytes_max=8388608");
     assert_ne!(before, 8_388_608);
-    for verb in ["stat", "verify", "sync"] {
+    for verb in ["stat", "check", "sync"] {
         assert!(sessile(&[verb, &limited]).status.success(), "{verb}");
         assert_eq!(limit(), before, "{verb}");
     }
@@ -227,19 +227,19 @@ fn gc_removes_all_that_has_expired_and_nothing_else() {
 fn verify_is_silent_about_a_sound_store_and_fails_on_a_damaged_one() {
     let dir = on_disk();
     filled(dir.path(), 0);
-    let sound = sessile(&["verify", &url(dir.path())]);
+    let sound = sessile(&["check", &url(dir.path())]);
     assert_eq!(
         (sound.status.code(), stdout(&sound).as_str()),
         (Some(0), "10 checked, 0 problems\n")
     );
     let damaged = walk(dir.path()).into_iter().find(|path| path.ends_with("secret7")).unwrap();
     std::fs::write(&damaged, b"something else").unwrap();
-    let output = sessile(&["verify", &url(dir.path())]);
+    let output = sessile(&["check", &url(dir.path())]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stdout(&output).starts_with("problem: session/"), "{}", stdout(&output));
     assert!(stderr(&output).contains("1 problem found"), "{}", stderr(&output));
     assert!(!stdout(&output).contains("secret"), "a problem names an id");
-    let report = json(&sessile(&["verify", &url(dir.path()), "--json"]));
+    let report = json(&sessile(&["check", &url(dir.path()), "--json"]));
     assert_eq!(
         (&report["clean"], &report["checked"], &report["problems"]),
         (&false.into(), &10.into(), &1.into())

@@ -17,7 +17,7 @@ use started::{sessile, stderr, stdout};
 /// A full device under two paths: two outputs to one path are refused.
 const FULL: [&str; 2] = ["/dev/full", "/dev/../dev/full"];
 const BRIEF: [&str; 8] =
-    ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--payload", "100"];
+    ["--workers", "1", "--sessions", "50", "--duration", "0.05s", "--payload", "100"];
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
@@ -38,13 +38,15 @@ fn an_output_that_cannot_be_written_takes_nothing_from_the_others_or_the_termina
     let page = dir.path().join("cycle.html");
     let page_name = page.to_str().unwrap();
     let flags = ["bench", "cycle", "--stores", "memory", "--rounds", "1"];
-    let files = ["--json", FULL[0], "--markdown", FULL[1], "--report", page_name];
+    let files = ["--export-json", FULL[0], "--export-markdown", FULL[1], "--report", page_name];
     let output = sessile(&[&flags[..], &BRIEF, &files].concat());
     is_refused_by_the_disk(&output, &FULL);
     assert!(read(&page).contains("</html>"));
     assert!(stdout(&output).contains("memory"), "the table: {}", stdout(&output));
 
-    let output = sessile(&[&flags[..], &BRIEF, &["--json", FULL[0], "--markdown", "-"]].concat());
+    let output = sessile(
+        &[&flags[..], &BRIEF, &["--export-json", FULL[0], "--export-markdown", "-"]].concat(),
+    );
     is_refused_by_the_disk(&output, &FULL[..1]);
     assert!(stdout(&output).starts_with("### sessile bench cycle"), "{}", stdout(&output));
 }
@@ -58,7 +60,8 @@ fn of_all_experiments_the_other_files_are_written_and_without_any_the_tables_are
         let flags = ["bench", "all", "--quick", "--only", "oversize", "--stores", "memory"];
         sessile(&[&flags[..], files].concat())
     };
-    let some = run(&["--json", FULL[0], "--report", page_name, "--markdown", markdown_name]);
+    let some =
+        run(&["--export-json", FULL[0], "--report", page_name, "--export-markdown", markdown_name]);
     is_refused_by_the_disk(&some, &FULL[..1]);
     assert!(read(&markdown).contains("memory"), "{}", read(&markdown));
     assert!(read(&page).contains("</html>"));
@@ -68,7 +71,7 @@ fn of_all_experiments_the_other_files_are_written_and_without_any_the_tables_are
         stdout(&some)
     );
 
-    let none = run(&["--json", FULL[0], "--markdown", FULL[1]]);
+    let none = run(&["--export-json", FULL[0], "--export-markdown", FULL[1]]);
     is_refused_by_the_disk(&none, &FULL);
     assert!(
         stdout(&none).contains("\n== oversize\n"),
@@ -88,11 +91,17 @@ fn of_two_programs_the_comparison_is_shown_when_neither_result_can_be_written() 
         "memory",
         "--rounds",
         "7",
-        "--against",
+        "--baseline",
         env!("CARGO_BIN_EXE_sessile"),
     ];
-    let files =
-        ["--json", FULL[0], "--against-json", FULL[1], "--markdown", markdown.to_str().unwrap()];
+    let files = [
+        "--export-json",
+        FULL[0],
+        "--export-baseline",
+        FULL[1],
+        "--export-markdown",
+        markdown.to_str().unwrap(),
+    ];
     let output = sessile(&[&flags[..], &BRIEF, &files].concat());
     is_refused_by_the_disk(&output, &FULL);
     assert!(read(&markdown).contains("memory"), "{}", read(&markdown));

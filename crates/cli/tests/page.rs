@@ -13,8 +13,8 @@ const BRIEF: [&str; 10] = [
     "1",
     "--sessions",
     "50",
-    "--seconds",
-    "0.02",
+    "--duration",
+    "0.02s",
     "--rounds",
     "2",
 ];
@@ -25,7 +25,7 @@ fn a_run_leaves_a_page_and_the_same_can_be_drawn_again_from_its_result() {
     let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (json, first, again) = (place("r.json"), place("first.html"), place("again.html"));
     let output = sessile(
-        &[&["bench", "cycle"][..], &BRIEF, &["--json", &json, "--report", &first]].concat(),
+        &[&["bench", "cycle"][..], &BRIEF, &["--export-json", &json, "--report", &first]].concat(),
     );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let output = sessile(&["bench", "report", &json, "--output", &again]);
@@ -50,13 +50,14 @@ fn the_same_tables_can_be_pasted_into_an_issue() {
         "1",
         "--sessions",
         "50",
-        "--seconds",
-        "0.02",
+        "--duration",
+        "0.02s",
         "--rounds",
         "2",
     ];
     let output = sessile(
-        &[&["bench", "cycle"][..], &flags, &["--markdown", markdown.to_str().unwrap()]].concat(),
+        &[&["bench", "cycle"][..], &flags, &["--export-markdown", markdown.to_str().unwrap()]]
+            .concat(),
     );
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = std::fs::read_to_string(&markdown).unwrap();
@@ -73,7 +74,7 @@ fn the_same_tables_can_be_pasted_into_an_issue() {
     let is_id =
         |word: &str| word.len() >= 32 && word.chars().all(|letter| letter.is_ascii_hexdigit());
     assert!(!text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(is_id), "{text}");
-    let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--markdown", "-"]].concat());
+    let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--export-markdown", "-"]].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.starts_with("### sessile bench cycle\n"), "{text}");
 }
@@ -116,7 +117,8 @@ fn what_is_no_result_is_exit_code_2_and_what_cannot_be_written_is_found_before_t
     let output = sessile(&[&["bench", "cycle"][..], &BRIEF, &["--report", &nowhere]].concat());
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let same = place("same");
-    let output =
-        sessile(&[&["bench", "cycle"][..], &BRIEF, &["--json", &same, "--report", &same]].concat());
+    let output = sessile(
+        &[&["bench", "cycle"][..], &BRIEF, &["--export-json", &same, "--report", &same]].concat(),
+    );
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use started::{sessile, stderr};
 
 const BRIEF: [&str; 8] =
-    ["--workers", "1", "--sessions", "50", "--seconds", "0.05", "--rounds", "2"];
+    ["--workers", "1", "--sessions", "50", "--duration", "0.05s", "--rounds", "2"];
 
 #[test]
 fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not() {
@@ -16,7 +16,7 @@ fn the_result_says_that_it_is_as_published_and_is_compared_with_none_that_is_not
     let file = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let (published, corrected) = (file("published.json"), file("corrected.json"));
     for (path, flags) in [(&published, &["--as-published"][..]), (&corrected, &[][..])] {
-        let stores = ["--stores", "memory,files,limit,null", "--json", path];
+        let stores = ["--stores", "memory,files,limit,null", "--export-json", path];
         let output = sessile(&[&["bench", "ops"][..], flags, &stores, &BRIEF].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     }

@@ -11,7 +11,7 @@ use started::{sessile, stderr};
 fn run(arguments: &[&str]) -> (Option<i32>, Value, String) {
     let sessions = if arguments.contains(&"--sessions") { &[][..] } else { &["--sessions", "12"] };
     let output = sessile(
-        &[&["bench", "rebuild", "--quick", "--json", "-"][..], arguments, sessions].concat(),
+        &[&["bench", "rebuild", "--quick", "--export-json", "-"][..], arguments, sessions].concat(),
     );
     (
         output.status.code(),
@@ -140,7 +140,7 @@ fn our_handler_says_what_it_cannot_save_and_a_route_keeps_it() {
 fn what_it_does_not_take_is_refused() {
     let fewer_than_at_once = ["--sessions", "2"];
     let others = [
-        ["--seconds", "1"],
+        ["--duration", "1s"],
         ["--workers", "1,4"],
         ["--stores", "redis"],
         ["--durability", "commit"],

@@ -23,7 +23,17 @@ fn a_server_that_cannot_be_asked_has_no_count_and_no_server_has_a_cost_of_remova
     }
     let output = Command::new(env!("CARGO_BIN_EXE_sessile"))
         .env("SESSILE_BENCH_ALLOW_DEBUG", "1")
-        .args(["bench", "gc", "--quick", "--sessions", "1100", "--seconds", "0.3", "--json", "-"])
+        .args([
+            "bench",
+            "gc",
+            "--quick",
+            "--sessions",
+            "1100",
+            "--duration",
+            "0.3s",
+            "--export-json",
+            "-",
+        ])
         .args(["--stores", "memcached,redis,files#shm"])
         .output()
         .unwrap();

@@ -32,7 +32,7 @@ fn without_disk(arguments: &[&str]) -> (Vec<Value>, Vec<Value>) {
         .env("SESSILE_DISK", "/proc")
         .arg("bench")
         .args(arguments)
-        .args(["--json", "-", "--quick", "--seconds", "0.1"])
+        .args(["--export-json", "-", "--quick", "--duration", "0.1s"])
         .output()
         .unwrap();
     assert_eq!(
@@ -61,7 +61,7 @@ fn on_small_disk(options: &str, arguments: &[&str]) -> Option<(Vec<Value>, Vec<V
                 .iter()
                 .map(|argument| argument.replace("{disk}", &place.path().display().to_string())),
         )
-        .args(["--json", "-", "--workers", "1"])
+        .args(["--export-json", "-", "--workers", "1"])
         .output();
     let output = match output {
         Ok(output) => output,
@@ -121,7 +121,7 @@ fn a_store_of_the_users_is_asked_for_room_where_its_url_says() {
     // The disk takes 163 of them.
     let stores = "files:{disk}/sessions#theirs,files#shm";
     let arguments =
-        ["cycle", "--stores", stores, "--sessions", "300", "--rounds", "1", "--seconds", "0.1"];
+        ["cycle", "--stores", stores, "--sessions", "300", "--rounds", "1", "--duration", "0.1s"];
     let Some((rows, left_out)) = on_small_disk("size=1m", &arguments) else { return };
     let variants: Vec<&Value> = rows.iter().map(|row| &row["variant"]).collect();
     assert_eq!(variants, ["shm"], "{rows:#?}");
@@ -140,7 +140,7 @@ fn a_store_of_the_users_is_asked_for_room_where_its_url_says() {
 fn samples_make_no_more_sessions_than_there_is_room_for() {
     // Four fifths of 4 MiB may be used, for 800 sessions; a sample has time for thousands.
     let Some((rows, left_out)) =
-        on_small_disk("size=4m", &[&OPS[..], &["--seconds", "0.5", "--rounds", "3"]].concat())
+        on_small_disk("size=4m", &[&OPS[..], &["--duration", "0.5s", "--rounds", "3"]].concat())
     else {
         return;
     };
@@ -161,7 +161,7 @@ fn samples_make_no_more_sessions_than_there_is_room_for() {
 #[test]
 fn errors_of_a_store_are_told_and_not_called_a_lack_of_room() {
     // Space for 5,000 sessions and inodes for some hundred: ids are prepared for 60,000.
-    let arguments = [&OPS[..], &["--seconds", "1", "--rounds", "1"]].concat();
+    let arguments = [&OPS[..], &["--duration", "1s", "--rounds", "1"]].concat();
     let Some((rows, _)) = on_small_disk("size=32m,nr_inodes=400", &arguments) else { return };
     let create = rows.iter().find(|row| row["op"] == "create").unwrap();
     assert!(
@@ -178,7 +178,7 @@ fn errors_of_a_store_are_told_and_not_called_a_lack_of_room() {
 fn sessions_that_a_store_has_no_time_to_make_need_no_room() {
     // Ids are prepared for 3,200 sessions, and 1,600 may exist; in 20 ms some hundred are created.
     let Some((rows, left_out)) =
-        on_small_disk("size=8m", &[&OPS[..], &["--seconds", "0.01", "--rounds", "2"]].concat())
+        on_small_disk("size=8m", &[&OPS[..], &["--duration", "0.01s", "--rounds", "2"]].concat())
     else {
         return;
     };

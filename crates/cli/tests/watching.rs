@@ -213,7 +213,7 @@ fn the_page_answers_only_to_its_token_its_name_and_readers() {
     }
     let locks = get(&address, &format!("/{token}/locks"));
     assert!(locks.contains(&digest()), "{locks}");
-    for (page, text) in [("verify", "checked, 0 problems"), ("doctor", "No findings.")] {
+    for (page, text) in [("check", "checked, 0 problems"), ("doctor", "No findings.")] {
         let (start, path) = (Instant::now(), format!("/{token}/{page}"));
         while !get(&address, &path).contains(text) {
             assert!(start.elapsed() < Duration::from_secs(120), "{}", get(&address, &path));

@@ -341,8 +341,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Checks every invariant of the stored data, changes nothing, and does not stop other
     /// requests. A problem that may be a change in progress is looked at again before it is
-    /// reported. Calls `progress` from time to time with the number of checked records and
-    /// structures.
+    /// reported. Calls `progress` with the number of checked records and structures, every few
+    /// hundred of them and without a lock, so that the caller may rest in it.
     ///
     /// May take long. Damage is a result ([`Verified::problems`]), not an error. `Unsupported`
     /// where a server checks its own data.

@@ -99,7 +99,9 @@ impl Collection {
                     return Err(UsageError(why));
                 }
                 None => {
-                    return Err(UsageError("it is no result of sessile bench --json".to_owned()));
+                    return Err(UsageError(
+                        "it is no result of sessile bench --export-json".to_owned(),
+                    ));
                 }
             }
         }

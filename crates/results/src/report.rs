@@ -65,7 +65,7 @@ pub struct Settings {
     pub as_published: bool,
     /// An identifier shared only with the result of another program measured in the same rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<String>,
+    pub baseline: Option<String>,
     /// Probability that the true median lies between `low` and `high`.
     pub confidence: f64,
 }
@@ -121,7 +121,9 @@ impl Report {
                            this takes those of one";
                 return Err(UsageError(why.to_owned()));
             }
-            _ => return Err(UsageError("it is no result of sessile bench --json".to_owned())),
+            _ => {
+                return Err(UsageError("it is no result of sessile bench --export-json".to_owned()));
+            }
         }
         serde_json::from_value(value)
             .map_err(|error| UsageError(format!("it is not a whole result: {error}")))

@@ -95,7 +95,7 @@ pub fn serve_page(
         examination: &options.examination,
         token: &token,
         history: Mutex::default(),
-        verified: Once::new(),
+        checked: Once::new(),
         examined: Once::new(),
     };
     locked(&page.history).push(sampler.sample());
@@ -129,7 +129,7 @@ struct Page<'a> {
     examination: &'a Examination,
     token: &'a str,
     history: Mutex<History>,
-    verified: Once<String>,
+    checked: Once<String>,
     examined: Once<String>,
 }
 
@@ -146,9 +146,9 @@ impl Page<'_> {
                 Answer { refresh_seconds, ..Answer::new(HTML, page::overview(&history)) }
             }
             "locks" => Answer::new(HTML, page::locks(&self.locks())),
-            "verify" => {
+            "check" => {
                 let sessions = self.sessions.clone();
-                self.shown("Verify", self.verified.ask(move || verify_page(&sessions)))
+                self.shown("Check", self.checked.ask(move || check_page(&sessions)))
             }
             "doctor" => {
                 let label = self.sessions.label().to_owned();
@@ -181,9 +181,9 @@ impl Page<'_> {
     }
 }
 
-fn verify_page(sessions: &Sessions) -> String {
+fn check_page(sessions: &Sessions) -> String {
     let result: Result<Verified> = sessions.verify(&mut |_| {});
-    page::verified(sessions.label(), &result)
+    page::checked(sessions.label(), &result)
 }
 
 fn doctor_page(label: &str, examination: &Examination) -> String {

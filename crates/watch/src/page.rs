@@ -1,4 +1,4 @@
-//! The pages of `sessile serve`: an overview with charts, `verify` and `doctor`.
+//! The pages of `sessile serve`: an overview with charts, `check` and `doctor`.
 //!
 //! Invariants: no page has a script; every text that comes from a store passes [`escaped`]; a
 //! session is shown as a digest.
@@ -40,7 +40,7 @@ fn page(title: &str, label: &str, body: &str) -> String {
          content=\"width=device-width,initial-scale=1\"><title>{title} - {label}</title><style>\
          {STYLE}</style></head><body><header><h1>{label}</h1><nav aria-label=\"Pages\"><a \
          href=\"./\">Overview</a><a href=\"./?still\">Overview, standing still</a><a \
-         href=\"locks\">Locks</a><a href=\"verify\">Verify</a><a href=\"doctor\">Doctor</a></nav>\
+         href=\"locks\">Locks</a><a href=\"check\">Check</a><a href=\"doctor\">Doctor</a></nav>\
          </header><main>{body}</main></body></html>"
     )
 }
@@ -149,13 +149,13 @@ pub fn locks(sample: &Sample) -> String {
     page("Locks", &sample.label, &body)
 }
 
-/// Before the first result of `verify` or `doctor`.
+/// Before the first result of `check` or `doctor`.
 pub fn running(title: &str, label: &str) -> String {
     page(title, label, &format!("<h2>{title}</h2><p>Running. The result will show here.</p>"))
 }
 
-/// The result of `verify`.
-pub fn verified(label: &str, result: &sessile_core::Result<Verified>) -> String {
+/// The result of `check`.
+pub fn checked(label: &str, result: &sessile_core::Result<Verified>) -> String {
     let body = match result {
         Err(error) => format!("<p>{}</p>", escaped(&format!("{error:#}"))),
         Ok(verified) => {
@@ -170,7 +170,7 @@ pub fn verified(label: &str, result: &sessile_core::Result<Verified>) -> String 
             )
         }
     };
-    page("Verify", label, &format!("<h2>Verify</h2>{body}"))
+    page("Check", label, &format!("<h2>Check</h2>{body}"))
 }
 
 /// The result of `doctor`.
@@ -217,7 +217,7 @@ mod tests {
         let mut history = History::default();
         history.push(sample.clone());
         let problems = Verified { problems: vec![HOSTILE.into()], ..Verified::default() };
-        for page in [overview(&history), locks(&sample), verified(HOSTILE, &Ok(problems))] {
+        for page in [overview(&history), locks(&sample), checked(HOSTILE, &Ok(problems))] {
             assert!(!page.contains("<script") && !page.contains("secret"), "{page}");
             assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
         }

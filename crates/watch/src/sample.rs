@@ -128,7 +128,7 @@ pub fn how_many(locks: &[HeldLock]) -> String {
     }
 }
 
-/// A session as `sessile scan` shows it: the first digits of the SHA-256 of its id.
+/// A session as `sessile analyze` shows it: the first digits of the SHA-256 of its id.
 pub fn session_digest(key: Option<&Key>) -> String {
     let digest = key.and_then(|key| EntryName::Tagged(key.clone()).digest());
     digest.unwrap_or_else(|| "unknown".to_owned())

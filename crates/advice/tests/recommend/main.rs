@@ -151,7 +151,10 @@ fn several_web_servers_get_a_store_that_hosts_share_and_our_engine_is_excluded_b
 fn without_results_it_says_that_it_ranks_by_capabilities_and_how_to_measure() {
     let recommendation = recommend(&Site::default(), &[]);
     assert!(recommendation.question.is_none() && recommendation.best().is_some());
-    assert!(recommendation.notes[0].contains("sessile bench cycle --json"), "{recommendation}");
+    assert!(
+        recommendation.notes[0].contains("sessile bench cycle --export-json"),
+        "{recommendation}"
+    );
     assert!(
         recommendation.ranking.iter().all(
             |ranked| ranked.ops_per_second.is_none() && ranked.bytes_are == SpaceBasis::Formula

@@ -22,8 +22,8 @@ mod verification;
 
 use std::collections::BTreeMap;
 
-use crate::against;
 use crate::all::SeriesPosition;
+use crate::baseline;
 use crate::interruption::interrupted;
 use crate::options::{Experiment, Settings};
 use crate::progress::Progress;
@@ -95,7 +95,7 @@ impl Bench {
     fn launch_of(&self, choice: &Choice) -> &Launch {
         self.other_launch
             .as_ref()
-            .filter(|_| against::is_counterpart(&choice.variant))
+            .filter(|_| baseline::is_counterpart(&choice.variant))
             .unwrap_or(&self.launch)
     }
 

@@ -9,7 +9,7 @@
 
 use sessile_results::compare::{ROUNDS_FOR_INTERVAL, ROUNDS_OF_SETUP};
 
-use crate::against;
+use crate::baseline;
 use crate::experiments::{Bench, ReadyContender};
 use crate::interruption::interrupted;
 use crate::room;
@@ -27,7 +27,7 @@ pub(super) fn ends_before(round: usize, rounds: usize) -> bool {
 
 /// The name that a store shares with its counterpart.
 fn shared_name(contender: &ReadyContender) -> (&'static str, String) {
-    (contender.choice.store, against::without_mark(&contender.choice.variant).to_owned())
+    (contender.choice.store, baseline::without_mark(&contender.choice.variant).to_owned())
 }
 
 pub(super) fn paired_contenders(contenders: &[ReadyContender]) -> Vec<usize> {

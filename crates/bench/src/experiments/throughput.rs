@@ -8,7 +8,7 @@ use sessile_results::LeftOut;
 use sessile_results::Row;
 use sessile_results::WorkerMemory;
 
-use crate::against;
+use crate::baseline;
 use crate::experiments::ready_contender::TOO_SLOW;
 use crate::experiments::sample_totals::SampleTotals;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, setups, verification};
@@ -216,7 +216,7 @@ fn round_order(
     for (number, series) in all_series.iter().enumerate() {
         let of = contenders
             .get(series.contender)
-            .map(|it| (it.choice.store, against::without_mark(&it.choice.variant)));
+            .map(|it| (it.choice.store, baseline::without_mark(&it.choice.variant)));
         let question = (of, series.op.name, series.workers);
         match groups.iter_mut().find(|(it, _)| *it == question) {
             Some((_, numbers)) => numbers.push(number),
@@ -321,7 +321,7 @@ impl SampleSeries {
         let message = format!(
             "a sample of {} s makes more than the {sessions} sessions of {bytes} bytes for which \
              there is room beside what is there; \
-             fewer --seconds, --rounds or --stores at once need less",
+             a shorter --duration and fewer --rounds or --stores at once need less",
             settings.seconds
         );
         ContenderFailure { code: "no-room".to_owned(), message }

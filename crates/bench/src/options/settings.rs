@@ -75,13 +75,14 @@ impl Options {
         in_range("--rounds", rounds, 1, ROUNDS_MAX)?;
         let seconds = self.seconds.unwrap_or(preset.seconds);
         if preset.seconds > 0.0 {
-            in_range("--seconds", seconds, 0.01, SECONDS_MAX)?;
+            in_range_of("--duration", seconds, 0.01, SECONDS_MAX, "s")?;
         }
         let rate = self.rate.or(preset.rate);
         in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
         let round_trip_ms = self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX);
-        in_range("--round-trip", round_trip_ms, 0.01, ROUND_TRIP_MS_MAX)?;
-        in_range("--fill-max", self.fill_max.unwrap_or(FILL_SECONDS_MAX), 0.01, FILL_SECONDS_MAX)?;
+        in_range_of("--round-trip", round_trip_ms, 0.01, ROUND_TRIP_MS_MAX, "ms")?;
+        let fill_seconds = self.fill_max.unwrap_or(FILL_SECONDS_MAX);
+        in_range_of("--fill-max", fill_seconds, 0.01, FILL_SECONDS_MAX, "s")?;
         // Sessions must outlive filling and rounds, which can exceed the usual ttl on a slow store.
         let long = matches!(experiment, Experiment::Scale | Experiment::Lifecycle);
         Ok(Settings {
@@ -211,8 +212,21 @@ fn in_range<T: PartialOrd + fmt::Display>(
     least: T,
     most: T,
 ) -> Result<(), UsageError> {
+    in_range_of(flag, value, least, most, "")
+}
+
+/// A number of a unit, as the command line writes it.
+fn in_range_of<T: PartialOrd + fmt::Display>(
+    flag: &str,
+    value: T,
+    least: T,
+    most: T,
+    unit: &str,
+) -> Result<(), UsageError> {
     if value >= least && value <= most {
         return Ok(());
     }
-    Err(UsageError(format!("{flag} is {value}, but must lie between {least} and {most}")))
+    Err(UsageError(format!(
+        "{flag} is {value}{unit}, but must lie between {least}{unit} and {most}{unit}"
+    )))
 }

@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// A program that is given as `--against` may be a script that goes on beside the worker.
+    /// A program that is given as `--baseline` may be a script that goes on beside the worker.
     #[test]
     fn what_a_script_has_started_is_placed_with_it() {
         // The subshells end while they are looked for.

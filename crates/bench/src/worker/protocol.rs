@@ -4,7 +4,7 @@
 //! `Sampled`. The tasks of `faults` document their answers. Everything else is one request and one
 //! answer.
 //!
-//! With `--against` the worker may be another version of this program, so the words on the wire
+//! With `--baseline` the worker may be another version of this program, so the words on the wire
 //! stay.
 
 use std::path::PathBuf;
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use crate::worker::faults::FoundContent;
 
-    /// `--against` talks to workers of another version.
+    /// `--baseline` talks to workers of another version.
     #[test]
     fn renamed_items_keep_their_words_on_the_wire() {
         let access = SessionAccess {

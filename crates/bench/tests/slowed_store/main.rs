@@ -18,7 +18,7 @@ mod contender;
 use std::process::ExitCode;
 
 use sessile_bench::worker::{Launch, serve};
-use sessile_bench::{Choice, ContenderSource, Options, against, run_choices_against};
+use sessile_bench::{Choice, ContenderSource, Options, baseline, run_choices_with_baseline};
 use sessile_results::compare::{Comparison, Interval, Verdict, compare};
 use sessile_results::{Collection, Experiment};
 
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 fn five_times_as_slow_is_slower_in_the_same_rounds() {
     let mut told = Vec::new();
     for seconds in [0.03, 0.06, 0.12] {
-        let (old, new) = run_against(4.0, Length { seconds, rounds: 25 }, 3);
+        let (old, new) = run_with_baseline(4.0, Length { seconds, rounds: 25 }, 3);
         // A sample in which a busy machine let nothing be done is no ratio.
         let (Ok(comparison), Ok(back)) = (compare(&old, &new), compare(&new, &old)) else {
             continue;
@@ -71,7 +71,7 @@ fn both_have_the_same_processors_in_their_turns_and_are_set_up_as_often() {
         let dirs = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").unwrap());
         let choices = pair(&dirs, 0.0);
         let options = options(Length { seconds, rounds: 25 }, 4);
-        run_choices_against(Experiment::Cycle, &options, &launch(), choices).unwrap();
+        run_choices_with_baseline(Experiment::Cycle, &options, &launch(), choices).unwrap();
         let [(of_old, old), (of_new, new)] = dirs.each_ref().map(|dir| {
             let notes = std::fs::read_to_string(dir.path().join(contender::NOTES)).unwrap();
             let mut notes: Vec<(&str, &str)> =
@@ -101,11 +101,11 @@ fn trials(count: u64, part: f64) -> ExitCode {
         println!("a debug build measures its own checks; use make compare-trials");
         return ExitCode::FAILURE;
     }
-    let length = Length { seconds: SECONDS_OF_TRIAL, rounds: against::ROUNDS_AND_SECONDS.0 };
+    let length = Length { seconds: SECONDS_OF_TRIAL, rounds: baseline::ROUNDS_AND_SECONDS.0 };
     let mut wrong = 0;
     for trial in 1..=count {
         let [same, slowed] = [(0.0, 1), (part, 2)].map(|(part, n)| {
-            let (old, new) = run_against(part, length, 10 * trial + n);
+            let (old, new) = run_with_baseline(part, length, 10 * trial + n);
             compare(&old, &new).unwrap()
         });
         let right = verdict(&same) != Verdict::Slower && verdict(&slowed) == Verdict::Slower;
@@ -146,11 +146,12 @@ struct Length {
 }
 
 /// The store, and itself slowed by a part, in the same rounds.
-fn run_against(part: f64, length: Length, seed: u64) -> (Collection, Collection) {
+fn run_with_baseline(part: f64, length: Length, seed: u64) -> (Collection, Collection) {
     let dirs = [(); 2].map(|()| tempfile::tempdir_in("/dev/shm").unwrap());
     let options = options(length, seed);
     let (old, new) =
-        run_choices_against(Experiment::Cycle, &options, &launch(), pair(&dirs, part)).unwrap();
+        run_choices_with_baseline(Experiment::Cycle, &options, &launch(), pair(&dirs, part))
+            .unwrap();
     (old.into(), new.into())
 }
 

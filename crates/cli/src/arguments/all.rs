@@ -31,14 +31,14 @@ pub struct AllArguments {
     pub durability: Durability,
     /// Write the results as JSON to a file after each experiment, or to standard output at the end
     /// (-)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "export-json", value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Go on with the interrupted series of the --json file: its complete experiments are kept
     #[arg(long, requires = "json")]
     pub resume: bool,
     /// Write the tables as Markdown, for an issue, to a file after each experiment, or to standard
     /// output at the end (-)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "export-markdown", value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Write the results as one HTML page to a file after each experiment
     #[arg(long, value_name = "FILE")]

@@ -11,6 +11,7 @@ use sessile_core::Durability;
 use sessile_results::{CycleOp, Workload};
 
 use super::durability;
+use crate::units;
 
 /// The options of every experiment.
 #[derive(Args, Debug)]
@@ -31,10 +32,10 @@ pub struct RunArguments {
     #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
     pub durability: Durability,
     /// Write the result as JSON to a file, or to standard output (-)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "export-json", value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write tables, command and machine as Markdown, for an issue
-    #[arg(long, value_name = "FILE")]
+    #[arg(long = "export-markdown", value_name = "FILE")]
     pub markdown: Option<PathBuf>,
     /// Write the result as one HTML page
     #[arg(long, value_name = "FILE")]
@@ -49,7 +50,7 @@ trait OptionGroup {
         None
     }
 
-    fn against(&self) -> Option<&AgainstArguments> {
+    fn baseline(&self) -> Option<&BaselineArguments> {
         None
     }
 }
@@ -60,7 +61,7 @@ pub trait ExperimentArguments {
     /// Without the profile, which is a file.
     fn options(&self) -> Options;
     fn profile(&self) -> Option<&Path>;
-    fn against(&self) -> Option<&AgainstArguments>;
+    fn baseline(&self) -> Option<&BaselineArguments>;
 }
 
 /// Declares groups whose options have the names and types of those of the benchmark.
@@ -99,13 +100,13 @@ groups! {
         payload: Option<usize> => payload_bytes,
     }
     Seconds {
-        /// Length of a sample in seconds
-        #[arg(long, value_name = "S")]
+        /// Length of a sample, for example 600ms or 3s
+        #[arg(long = "duration", value_name = "TIME", value_parser = units::parse_seconds)]
         seconds: Option<f64> => seconds,
     }
     RoundTrip {
-        /// Round trip to private servers: 0.1 to 0.5 in one data centre
-        #[arg(long, value_name = "MS")]
+        /// Round trip to private servers: 0.1ms to 0.5ms in one data centre
+        #[arg(long, value_name = "TIME", value_parser = units::parse_milliseconds)]
         round_trip: Option<f64> => round_trip_ms,
     }
     Pace {
@@ -139,8 +140,8 @@ groups! {
         workload: Option<Workload> => workload,
     }
     FillTime {
-        /// Seconds to fill one contender at each number of sessions; slower ones are left out
-        #[arg(long, value_name = "S")]
+        /// Time to fill one contender at each number of sessions; slower ones are left out
+        #[arg(long, value_name = "TIME", value_parser = units::parse_seconds)]
         fill_max: Option<f64> => fill_max,
     }
 }
@@ -148,7 +149,7 @@ groups! {
 /// Payload sizes of a store that was scanned.
 #[derive(Args, Debug)]
 struct ProfileFile {
-    /// Payload sizes, a file of `sessile scan --export-profile`
+    /// Payload sizes, a file of `sessile analyze --export-profile`
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 }
@@ -163,19 +164,19 @@ impl OptionGroup for ProfileFile {
 
 /// Another program in the same rounds.
 #[derive(Args, Debug)]
-pub struct AgainstArguments {
+pub struct BaselineArguments {
     /// Another build of sessile, measured in the same, shorter rounds
     #[arg(long, value_name = "PROGRAM")]
-    pub against: Option<PathBuf>,
+    pub baseline: Option<PathBuf>,
     /// Write the other build's result as JSON, for `bench compare`
-    #[arg(long, value_name = "FILE", requires = "against")]
-    pub against_json: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", requires = "baseline")]
+    pub export_baseline: Option<PathBuf>,
 }
 
-impl OptionGroup for AgainstArguments {
+impl OptionGroup for BaselineArguments {
     fn set(&self, _options: &mut Options) {}
 
-    fn against(&self) -> Option<&AgainstArguments> {
+    fn baseline(&self) -> Option<&BaselineArguments> {
         Some(self)
     }
 }
@@ -205,8 +206,8 @@ macro_rules! experiments {
                 [$(self.$field.profile()),*].into_iter().flatten().next()
             }
 
-            fn against(&self) -> Option<&AgainstArguments> {
-                [$(self.$field.against()),*].into_iter().flatten().next()
+            fn baseline(&self) -> Option<&BaselineArguments> {
+                [$(self.$field.baseline()),*].into_iter().flatten().next()
             }
         }
     )*};
@@ -215,12 +216,12 @@ macro_rules! experiments {
 experiments! {
     OpsArguments {
         workers: Workers, sessions: Sessions, payload: Payload, seconds: Seconds,
-        round_trip: RoundTrip, published: Published, against: AgainstArguments,
+        round_trip: RoundTrip, published: Published, baseline: BaselineArguments,
     }
     CycleArguments {
         workers: Workers, sessions: Sessions, payload: Payload, seconds: Seconds,
         round_trip: RoundTrip, pace: Pace, operation: Operation, mix: Mix, profile: ProfileFile,
-        against: AgainstArguments,
+        baseline: BaselineArguments,
     }
     ContentionArguments {
         workers: Workers, payload: Payload, seconds: Seconds, round_trip: RoundTrip, pace: Pace,

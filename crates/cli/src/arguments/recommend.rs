@@ -53,7 +53,7 @@ pub struct RecommendArguments {
     /// Stores with a running server, or none [default: those whose server is installed]
     #[arg(long, value_delimiter = ',', value_name = "STORE")]
     pub installed: Option<Vec<String>>,
-    /// Results of sessile bench --json to rank by; repeatable
+    /// Results of `sessile bench --export-json` to rank by; repeatable
     #[arg(long, value_name = "FILE")]
     pub results: Vec<PathBuf>,
     /// Show the stores for seven kinds of sites instead

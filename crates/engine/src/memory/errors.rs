@@ -15,7 +15,7 @@ pub fn full() -> Error {
 
 pub fn corrupt() -> Error {
     Error::new(ErrorKind::Corrupt, "a record is not what its entry says, or was damaged").advice(
-        "run `sessile verify` on the store; destroying the session makes its id usable again",
+        "run `sessile check` on the store; destroying the session makes its id usable again",
     )
 }
 

@@ -13,7 +13,8 @@ use crate::{memory::*, storage::*};
 
 const PASSES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(20);
-const PROGRESS_EVERY: u64 = 65_536;
+/// Entries between two reports of progress, at which the caller may rest.
+const PROGRESS_EVERY: u64 = 256;
 const VERIFY_TRIES: usize = 1_000;
 
 /// Kind and number of a place; the word that makes it suspect; the fault.

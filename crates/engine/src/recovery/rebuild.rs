@@ -63,7 +63,7 @@ impl Plane {
         self.header(header::FENCE_FLOOR).raise(rebuild.latest);
         if rebuild.damaged > 0 {
             let damaged = rebuild.damaged;
-            log::error!("{damaged} records of the log are damaged: run `sessile verify`");
+            log::error!("{damaged} records of the log are damaged: run `sessile check`");
         }
         if rebuild.records > 0 {
             // The writers may have died before the next sync.

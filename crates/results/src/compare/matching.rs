@@ -128,7 +128,7 @@ impl MatchedRows {
 
 impl Run<'_> {
     fn is_of_same_rounds(&self) -> bool {
-        let [old, new] = [self.old, self.new].map(|run| run.settings.against.as_deref());
+        let [old, new] = [self.old, self.new].map(|run| run.settings.baseline.as_deref());
         old.is_some() && old == new
     }
 

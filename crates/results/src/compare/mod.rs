@@ -1,6 +1,6 @@
 //! Compares two results row by row.
 //!
-//! Two programs measured in the same rounds (`--against`) get intervals and verdicts. Of two files
+//! Two programs measured in the same rounds (`--baseline`) get intervals and verdicts. Of two files
 //! only ratios are shown, because nothing in them tells a slower machine from a slower store.
 //! bench/METHODOLOGY.md explains the statistics. Nothing is measured here.
 

@@ -61,7 +61,7 @@ impl fmt::Display for Comparison {
                 f,
                 "These ratios contain what the machine did between the two results, often a tenth \
                  or more;\nwhich part it is they cannot tell. To know whether a program is \
-                 slower, measure both\nin the same rounds: --against."
+                 slower, measure both\nin the same rounds: --baseline."
             )
         }
     }

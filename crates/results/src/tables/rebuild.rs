@@ -30,7 +30,7 @@ pub struct Rebuild {
     /// Bytes that memcached used for entries at the end, with keys and headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_bytes: Option<u64>,
-    /// The largest entry found by `sessile scan`.
+    /// The largest entry found by `sessile analyze`.
     pub largest: Option<LargestEntry>,
     /// The load generator's report.
     pub siege: Siege,

@@ -47,11 +47,11 @@ impl Machine {
 
     /// Two programs in the same rounds: the machine is another one from round to round, by the same
     /// for both, and each store has another speed in each setup.
-    pub(crate) fn run_against(&mut self, stores: &[String], speeds: [f64; 2]) -> [Report; 2] {
+    pub(crate) fn run_with_baseline(&mut self, stores: &[String], speeds: [f64; 2]) -> [Report; 2] {
         let drifts: Vec<f64> = (0..ROUNDS).map(|_| self.normal(self.noise.machine)).collect();
         speeds.map(|speed| {
             let mut report = self.in_rounds(stores, speed, &drifts);
-            report.settings.against = Some("the same".to_owned());
+            report.settings.baseline = Some("the same".to_owned());
             report
         })
     }

@@ -25,7 +25,7 @@ fn trials(slower: f64, stores: usize) -> Vec<Comparison> {
     let names: Vec<String> = (0..stores).map(|number| format!("store{number}")).collect();
     let one = |seed: u64| {
         let [old, new] =
-            Machine::new(seed, NOISE).run_against(&names, [SPEED, SPEED * (1.0 - slower)]);
+            Machine::new(seed, NOISE).run_with_baseline(&names, [SPEED, SPEED * (1.0 - slower)]);
         compare(&old, &new).unwrap()
     };
     (0..TRIALS).map(one).collect()
@@ -70,7 +70,7 @@ fn many_rows_raise_no_more_alarms_than_one() {
 #[test]
 fn what_was_set_up_once_has_a_ratio_and_no_verdict() {
     let [mut old, mut new] =
-        Machine::new(1, NOISE).run_against(&["files".to_owned()], [SPEED, SPEED / 2.0]);
+        Machine::new(1, NOISE).run_with_baseline(&["files".to_owned()], [SPEED, SPEED / 2.0]);
     for report in [&mut old, &mut new] {
         report.results[0].samples.iter_mut().for_each(|sample| sample.setup = 0);
     }
@@ -83,7 +83,7 @@ fn what_was_set_up_once_has_a_ratio_and_no_verdict() {
 #[test]
 fn in_the_same_rounds_what_has_no_counterpart_is_a_fault() {
     let names = ["files", "memory"].map(str::to_owned);
-    let [mut old, new] = Machine::new(2, NOISE).run_against(&names, [SPEED, SPEED]);
+    let [mut old, new] = Machine::new(2, NOISE).run_with_baseline(&names, [SPEED, SPEED]);
     old.results[0].errors = 3;
     let faults = compare(&old, &new).unwrap().faults();
     assert!(faults.len() == 1 && faults[0].starts_with("cycle: files cycle@1: it was bad in OLD"));

@@ -49,7 +49,7 @@ fn open_symfony(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     walk.ok_or_else(|| {
         no_table("table of Symfony's sessions").advice(
             "name the database, the table with ?table=, and its columns with ?id_col= and the like \
-             (scan --help)",
+             (sessile analyze --help)",
         )
     })
 }

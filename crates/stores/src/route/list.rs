@@ -1,7 +1,7 @@
 //! Listing and stat over the stores in which keys live. Sizes are those of payloads, not of stubs.
 //!
 //! Only an entry with the length of a stub is read. If the home store keeps no ids (the engine), it
-//! cannot be read, and the stub's size is shown; `sessile scan` of the large store shows sizes
+//! cannot be read, and the stub's size is shown; `sessile analyze` of the large store shows sizes
 //! there. Large payloads are never listed.
 
 use sessile_core::{Bin, Cursor, ErrorKind, Filter, Key, Listed, Page, Result, Sessions, Stat};

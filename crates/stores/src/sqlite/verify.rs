@@ -8,8 +8,8 @@ use super::failure::failure;
 use super::row::{cached, columns, decode};
 use crate::sql::row::key;
 
-/// Rows between two reports of progress, and of one read.
-const CHUNK_ROWS: i64 = 1_000;
+/// Rows of one read, and between two reports of progress, at which the caller may rest.
+const CHUNK_ROWS: i64 = 256;
 
 pub(super) fn verify(connection: &Connection, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
     let mut verified = Verified::default();

@@ -44,7 +44,7 @@ async function open(name = '', width = 1280, colorScheme = 'light') {
 // The browser looks for an icon by itself.
 const own = requests => requests.filter(url => !url.endsWith('/favicon.ico'));
 
-for (const name of ['?still', 'locks', 'verify', 'doctor']) {
+for (const name of ['?still', 'locks', 'check', 'doctor']) {
     test(`${name} asks for nothing else, complains about nothing and has no script`, async () => {
         const { page, heard } = await open(name);
         await page.waitForLoadState('networkidle');
@@ -94,7 +94,7 @@ test('every page can be reached by keyboard, and the focus is seen', async () =>
         const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
         assert.notEqual(outline, 'none');
     }
-    assert.deepEqual(names, ['Overview', 'Overview, standing still', 'Locks', 'Verify', 'Doctor']);
+    assert.deepEqual(names, ['Overview', 'Overview, standing still', 'Locks', 'Check', 'Doctor']);
     await page.keyboard.press('Enter');
     await page.waitForURL('**/doctor');
     assert.equal(await page.locator('h2').first().textContent(), 'Doctor');

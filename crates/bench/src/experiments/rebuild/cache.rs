@@ -15,7 +15,7 @@ pub(super) struct RegistryCache {
     pub query: &'static str,
     /// It is meant to keep the registry; the others show the failure.
     pub keeps: bool,
-    /// The store for a registry of this size, which `sessile scan` reads. memcached cannot be
+    /// The store for a registry of this size, which `sessile analyze` reads. memcached cannot be
     /// scanned.
     pub large: Option<&'static str>,
 }

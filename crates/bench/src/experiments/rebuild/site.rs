@@ -146,7 +146,7 @@ impl RebuildSite {
         stored(&answer)
     }
 
-    /// The largest entry that `sessile scan` finds in the store for large entries.
+    /// The largest entry that `sessile analyze` finds in the store for large entries.
     pub(super) fn largest(&self) -> Option<LargestEntry> {
         let clock = Clock::system();
         let mut opened = sessile_scan::open(self.large.as_ref()?, &clock).ok()?;

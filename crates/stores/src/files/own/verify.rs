@@ -11,6 +11,9 @@ use crate::files::mode::FileRole;
 use crate::files::system::{examine, is_regular};
 use crate::files::walk::{Walk, Walked};
 
+/// Files between two reports of progress, at which the caller may rest.
+const PROGRESS_EVERY: u64 = 256;
+
 pub(super) fn verify(store: &OwnMode, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
     let (mut verified, mut walk) = (Verified::default(), Walk::new(store, "")?);
     while let Some(found) = walk.next(store)? {
@@ -26,7 +29,7 @@ pub(super) fn verify(store: &OwnMode, progress: &mut dyn FnMut(u64)) -> Result<V
             let folder = found.folder.trim_end_matches('/');
             verified.note(format!("{folder}, inode {}: {problem}", found.inode));
         }
-        if verified.checked % 256 == 0 {
+        if verified.checked % PROGRESS_EVERY == 0 {
             progress(verified.checked);
         }
     }

@@ -1,24 +1,30 @@
-//! `sessile verify`: checks the integrity of a store. Changes nothing.
+//! `sessile check`: checks the integrity of a store, with pauses. Changes nothing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sessile_core::Verified;
+use sessile_scan::Pause;
 
-use crate::arguments::VerifyArguments;
+use crate::arguments::CheckArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::existing_store;
 use crate::terminal::{Spinner, print};
 use crate::units;
 
 /// Checks the store. Prints problems and fails if there are any.
-pub fn run(arguments: &VerifyArguments) -> CommandResult {
+pub fn run(arguments: &CheckArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
     let start = Instant::now();
     let verified = {
         let spinner = Spinner::new();
+        let mut batches = Batches::new(arguments.batch, arguments.pause);
         store.verify(&mut |checked| {
-            spinner.set_message(format!("{} checked", units::count(checked)))
+            spinner.set_message(format!("{} checked", units::count(checked)));
+            if let Some(pause) = batches.pause_at(checked) {
+                std::thread::sleep(pause);
+                batches.begin(checked);
+            }
         })
     };
     let verified = verified.map_err(|error| existing_store::failure(&error))?;
@@ -31,6 +37,34 @@ pub fn run(arguments: &VerifyArguments) -> CommandResult {
         print(&as_text(&verified))?;
     }
     judge(store.label(), &verified)
+}
+
+/// The batches of a check, told by its progress, which some stores report for several passes.
+struct Batches {
+    size: u64,
+    pause: Pause,
+    /// What was checked before this batch, and when it began.
+    before: u64,
+    began: Instant,
+}
+
+impl Batches {
+    fn new(size: u64, pause: Pause) -> Batches {
+        Batches { size, pause, before: 0, began: Instant::now() }
+    }
+
+    /// The pause, if a batch ends here.
+    fn pause_at(&mut self, checked: u64) -> Option<Duration> {
+        if checked < self.before {
+            self.begin(0); // another pass
+        }
+        let is_full = checked - self.before >= self.size;
+        is_full.then(|| self.pause.after(self.began.elapsed()))
+    }
+
+    fn begin(&mut self, checked: u64) {
+        (self.before, self.began) = (checked, Instant::now());
+    }
 }
 
 fn problems(verified: &Verified) -> u64 {
@@ -79,6 +113,21 @@ fn judge(label: &str, verified: &Verified) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_ends_with_a_pause_also_in_a_second_pass() {
+        let mut batches = Batches::new(500, Pause::AtLeast(Duration::from_millis(5)));
+        let mut pauses = Vec::new();
+        for checked in [256, 512, 768, 1_024, 1_100, 256, 500, 700] {
+            if let Some(pause) = batches.pause_at(checked) {
+                assert!(pause >= Duration::from_millis(5), "{pause:?}");
+                pauses.push(checked);
+                batches.begin(checked);
+            }
+        }
+        assert_eq!(pauses, [512, 1_024, 500]);
+        assert_eq!(Batches::new(1, Pause::NONE).pause_at(1), Some(Duration::ZERO));
+    }
 
     #[test]
     fn problems_are_listed_counted_and_a_failure() {

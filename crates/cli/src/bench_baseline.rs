@@ -1,4 +1,4 @@
-//! `sessile bench cycle --against PROGRAM`: compares two programs in the same rounds.
+//! `sessile bench cycle --baseline PROGRAM`: compares two programs in the same rounds.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::arguments::WORKER_VERB;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::{bench, compare, result_file, terminal};
 
-pub struct OtherProgram<'a> {
+pub struct Baseline<'a> {
     pub program: &'a Path,
     /// Where its result is written.
     pub json: Option<&'a Path>,
@@ -22,19 +22,19 @@ pub fn run(
     options: &Options,
     launch: &Launch,
     outputs: [Option<&Path>; 3],
-    other: &OtherProgram<'_>,
+    baseline: &Baseline<'_>,
 ) -> CommandResult {
     let is_taken =
         |path| outputs.into_iter().flatten().any(|other| result_file::is_same(path, other));
-    if other.json.is_some_and(|path| is_taken(path) || bench::is_stdout(path)) {
-        return Err(CommandFailure::usage("--against-json needs a file of its own"));
+    if baseline.json.is_some_and(|path| is_taken(path) || bench::is_stdout(path)) {
+        return Err(CommandFailure::usage("--export-baseline needs a file of its own"));
     }
-    bench::check_outputs([other.json, None, None])?;
-    let its = Launch { program: other.program.to_owned(), arguments: vec![WORKER_VERB.into()] };
-    let (old, new) =
-        sessile_bench::run_against(experiment, options, launch, &its).map_err(bench::failure)?;
+    bench::check_outputs([baseline.json, None, None])?;
+    let its = Launch { program: baseline.program.to_owned(), arguments: vec![WORKER_VERB.into()] };
+    let (old, new) = sessile_bench::run_with_baseline(experiment, options, launch, &its)
+        .map_err(bench::failure)?;
     let written = [
-        other.json.map_or(Ok(()), |path| bench::write_json(&old, path)),
+        baseline.json.map_or(Ok(()), |path| bench::write_json(&old, path)),
         bench::show(&new, outputs),
     ];
     let is_shown = !outputs.into_iter().flatten().any(bench::is_stdout);

@@ -1,4 +1,4 @@
-//! `sessile scan`: its output, and that it leaves no trace in a store.
+//! `sessile analyze`: its output, and that it leaves no trace in a store.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,8 +21,8 @@ use sessile_core::{Bin, Key, Ttl};
 use sessile_fixtures::PrivateDir;
 use sessile_stores::Context;
 
-fn scan(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sessile")).arg("scan").args(arguments).output().unwrap()
+fn analyze(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sessile")).arg("analyze").args(arguments).output().unwrap()
 }
 
 fn text(output: &Output) -> String {
@@ -31,7 +31,7 @@ fn text(output: &Output) -> String {
 }
 
 fn json(arguments: &[&str]) -> Value {
-    let output = scan(&[arguments, &["--json", "--pause", "0"]].concat());
+    let output = analyze(&[arguments, &["--json", "--pause", "0"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!String::from_utf8_lossy(&output.stdout).contains("secret"), "an id is shown");
     serde_json::from_slice(&output.stdout).unwrap()
@@ -114,7 +114,7 @@ fn a_scan_of_our_own_store_counts_all_and_lists_the_largest() {
             assert_eq!(scanned["largest"][1]["name"], Value::Null);
             assert_eq!(scanned["bins"].as_array().map(Vec::len), Some(2));
         }
-        let large = text(&scan(&[&url, "--larger-than", "900"]));
+        let large = text(&analyze(&[&url, "--larger-than", "900"]));
         assert!(
             large.contains("3 of at least 900 bytes")
                 && large.contains("menu:main") != (scheme == "sessile:"),
@@ -189,7 +189,7 @@ fn php_files_have_sizes_idle_times_and_an_end() {
     assert!((90_000_000..90_100_000).contains(&idle), "{idle}");
     let longer = json(&[&format!("{url}?maxlifetime=100000")]);
     assert_eq!(longer["expired"], 0);
-    let shown = text(&scan(&[&url]));
+    let shown = text(&analyze(&[&url]));
     assert!(
         shown.contains("1 of them expired") && shown.contains("idle for 25 h 0 min"),
         "{shown}"
@@ -204,7 +204,7 @@ fn a_profile_of_one_store_sizes_the_payloads_of_a_benchmark() {
     fill(&url);
     let profile = dir.path().join("profile.json");
     let profile = profile.to_str().unwrap();
-    let exporting = scan(&[&url, "--export-profile", profile]);
+    let exporting = analyze(&[&url, "--export-profile", profile]);
     assert!(text(&exporting).contains("12 entries"));
     assert!(
         String::from_utf8_lossy(&exporting.stderr).contains("2 bins or tables together"),
@@ -226,8 +226,10 @@ fn a_profile_of_one_store_sizes_the_payloads_of_a_benchmark() {
     ];
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
     command.env("SESSILE_BENCH_ALLOW_DEBUG", "1").args(flags);
-    let output =
-        command.args(["--seconds", "0.05", "--profile", profile, "--json", "-"]).output().unwrap();
+    let output = command
+        .args(["--duration", "0.05s", "--profile", profile, "--export-json", "-"])
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = report["results"].as_array().unwrap();
@@ -237,10 +239,10 @@ fn a_profile_of_one_store_sizes_the_payloads_of_a_benchmark() {
     let mean = rows[0]["payload_bytes"].as_u64().unwrap();
     assert!((560..860).contains(&mean), "{mean}");
     // It is reported before the walk; an existing file stays if the walk fails.
-    let unwritable = scan(&[&url, "--export-profile", "/proc/nowhere/x.json"]);
+    let unwritable = analyze(&[&url, "--export-profile", "/proc/nowhere/x.json"]);
     assert_eq!((unwritable.status.code(), unwritable.stdout.is_empty()), (Some(3), true));
     assert_eq!(
-        scan(&["php+files:/nowhere/at/all", "--export-profile", profile]).status.code(),
+        analyze(&["php+files:/nowhere/at/all", "--export-profile", profile]).status.code(),
         Some(3)
     );
     assert_eq!(std::fs::read_to_string(profile).unwrap(), exported);
@@ -258,7 +260,7 @@ fn a_scan_of_nothing_makes_nothing() {
         "sessile:DIR/none",
         "sqlite:DIR/none.db",
     ] {
-        let output = scan(&[&url.replace("DIR", &dir.path().display().to_string())]);
+        let output = analyze(&[&url.replace("DIR", &dir.path().display().to_string())]);
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{url}: {message}");
         assert!(
@@ -278,7 +280,7 @@ fn sessions_that_cannot_be_looked_at_are_no_empty_store() {
         |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o444);
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
-    command.args(["scan", &format!("php+files:{}", dir.path().display())]);
+    command.args(["analyze", &format!("php+files:{}", dir.path().display())]);
     if std::fs::metadata(dir.path()).unwrap().uid() == 0 {
         // Root may search everything; nobody may not.
         command.uid(65_534).gid(65_534);
@@ -313,7 +315,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&[], 2, "required"),
     ];
     for (arguments, code, words) in table {
-        let output = scan(arguments);
+        let output = analyze(arguments);
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {message}");
         assert!(message.contains(words), "{arguments:?}: {message}");
@@ -330,7 +332,7 @@ fn an_interrupted_scan_shows_what_it_has_seen() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
     let url = format!("php+files:{}", dir.path().display());
     // Two hundred pages with pauses of a second: the scan does not end before the interrupt.
-    command.args(["scan", &url, "--batch", "10", "--pause", "1s", "--json"]);
+    command.args(["analyze", &url, "--batch", "10", "--pause", "1s", "--json"]);
     let child = command
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -367,7 +369,7 @@ fn a_second_interruption_ends_a_scan_that_waits_for_its_store() {
     let listener = UnixListener::bind(&socket).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sessile"));
     command.args([
-        "scan",
+        "analyze",
         &format!("php+memcached+unix:{}?response_timeout_ms=60000", socket.display()),
     ]);
     let mut child = command

@@ -1,4 +1,4 @@
-//! `sessile scan`: shows a store by size, age and idle time, without disturbing it.
+//! `sessile analyze`: shows a store by size, age and idle time, without disturbing it.
 //!
 //! Scans our stores and those of other programs. Writes nothing but a profile, and shows no session
 //! id.
@@ -15,7 +15,7 @@ use sessile_core::{Clock, ErrorKind};
 use sessile_scan::{Profile, ScanEnd, ScanPace, ScanPass, ScanSource, ScanSummary};
 use sessile_stores::layouts::Sizes;
 
-use crate::arguments::ScanArguments;
+use crate::arguments::AnalyzeArguments;
 use crate::command_result::{self, CommandFailure, CommandResult};
 use crate::existing_store;
 use crate::terminal::{Spinner, print};
@@ -31,7 +31,7 @@ struct ScanResult {
 }
 
 /// Scans. An early end prints what was seen, and sets the exit code.
-pub fn run(arguments: &ScanArguments) -> CommandResult {
+pub fn run(arguments: &AnalyzeArguments) -> CommandResult {
     if let Some(path) = &arguments.export_profile {
         // A scan may take hours; a wrong path is better reported before.
         check_writable(path).map_err(|error| unwritable(path, &error))?;
@@ -91,7 +91,7 @@ fn beyond_sessions(summary: &ScanSummary) -> Option<String> {
     }
 }
 
-fn scan(arguments: &ScanArguments) -> Result<ScanResult, CommandFailure> {
+fn scan(arguments: &AnalyzeArguments) -> Result<ScanResult, CommandFailure> {
     let clock = Clock::system();
     let ScanSource { label, mut walk } =
         sessile_scan::open(&arguments.url, &clock).map_err(|error| match error.kind() {

@@ -1,4 +1,4 @@
-//! `--against`: another program in the same rounds.
+//! `--baseline`: another program in the same rounds.
 
 #![allow(
     clippy::unwrap_used,
@@ -53,15 +53,15 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
         "1",
         "--sessions",
         "50",
-        "--seconds",
-        "0.05",
+        "--duration",
+        "0.05s",
         "--rounds",
         "7",
         "--payload",
         "100",
     ];
-    let flags = ["bench", "ops", "--stores", "memory,sqlite,null", "--against", &program];
-    let files = ["--json", &new_name, "--against-json", &old_name];
+    let flags = ["bench", "ops", "--stores", "memory,sqlite,null", "--baseline", &program];
+    let files = ["--export-json", &new_name, "--export-baseline", &old_name];
     let output = sessile(&[&flags[..], &brief, &files].concat());
     let said = stdout(&output);
     // On a loaded machine either may be slower.
@@ -74,8 +74,8 @@ fn the_other_program_has_workers_of_its_own_and_a_result_that_belongs_to_this_on
     let (old, new) = (read(&old), read(&new));
     assert_eq!(titles(&old), titles(&new));
     assert!(titles(&new).iter().all(|(_, variant, _)| variant == "default"), "{new}");
-    assert!(old["settings"]["against"].is_string());
-    assert_eq!(old["settings"]["against"], new["settings"]["against"]);
+    assert!(old["settings"]["baseline"].is_string());
+    assert_eq!(old["settings"]["baseline"], new["settings"]["baseline"]);
     assert_ne!(old["results"], new["results"]);
     let compared = stdout(&sessile(&["bench", "compare", &old_name, &new_name]));
     assert!(compared.contains("Measured in the same rounds"), "{compared}");
@@ -107,27 +107,33 @@ fn a_store_that_the_other_program_cannot_measure_is_a_failure_and_another_kind_o
         "1",
         "--sessions",
         "50",
-        "--seconds",
-        "0.05",
+        "--duration",
+        "0.05s",
         "--rounds",
         "5",
         "--payload",
         "100",
     ];
-    let against = |build: &str| {
+    let measure = |build: &str| {
         let program = broken_program(dir.path(), build);
-        let flags =
-            ["bench", "cycle", "--stores", "memory,sqlite", "--against", program.to_str().unwrap()];
+        let flags = [
+            "bench",
+            "cycle",
+            "--stores",
+            "memory,sqlite",
+            "--baseline",
+            program.to_str().unwrap(),
+        ];
         sessile(&[&flags[..], &brief].concat())
     };
-    let failed = against("debug");
+    let failed = measure("debug");
     assert_eq!(failed.status.code(), Some(1), "{}", stderr(&failed));
     assert!(
         stderr(&failed).contains("cycle: sqlite cycle@1: it was bad in OLD"),
         "{}",
         stderr(&failed)
     );
-    let refused = against("release");
+    let refused = measure("release");
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(
         stderr(&refused).contains("it is a release build and this is a debug build"),
@@ -137,7 +143,7 @@ fn a_store_that_the_other_program_cannot_measure_is_a_failure_and_another_kind_o
 }
 
 #[test]
-fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
+fn what_cannot_be_a_baseline_is_refused_before_anything_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let (program, _) = other_program(dir.path());
     let (program, sessions) = (program.to_str().unwrap(), dir.path().join("sessions"));
@@ -146,21 +152,22 @@ fn what_cannot_be_measured_against_is_refused_before_anything_is_made() {
     std::os::unix::fs::symlink("new.json", &again).unwrap();
     let [json, again] = [&json, &again].map(|path| path.to_str().unwrap());
     let brief =
-        ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--seconds", "0.01"];
-    let two_against =
-        [&brief[..], &["--against", program, "--json", json, "--against-json", again]].concat();
-    let two_outputs = [&brief[..], &["--markdown", json, "--json", again]].concat();
+        ["cycle", "--stores", "memory", "--sessions", "9", "--rounds", "1", "--duration", "0.01s"];
+    let two_names =
+        [&brief[..], &["--baseline", program, "--export-json", json, "--export-baseline", again]]
+            .concat();
+    let two_outputs = [&brief[..], &["--export-markdown", json, "--export-json", again]].concat();
     for (flags, why) in [
-        (&["cycle", "--against", "/bin/true"][..], "does not answer"),
-        (&["cycle", "--against", "/nowhere/sessile"], "cannot be started"),
-        (&["gc", "--against", program], "unexpected argument"),
-        (&["cycle", "--against", program, "--stores", &url], "private stores"),
-        (&["cycle", "--against-json", "old.json"], "--against"),
+        (&["cycle", "--baseline", "/bin/true"][..], "does not answer"),
+        (&["cycle", "--baseline", "/nowhere/sessile"], "cannot be started"),
+        (&["gc", "--baseline", program], "unexpected argument"),
+        (&["cycle", "--baseline", program, "--stores", &url], "private stores"),
+        (&["cycle", "--export-baseline", "old.json"], "--baseline"),
         (
-            &["cycle", "--against", program, "--json", "-", "--against-json", "-"],
+            &["cycle", "--baseline", program, "--export-json", "-", "--export-baseline", "-"],
             "a file of its own",
         ),
-        (&two_against, "a file of its own"),
+        (&two_names, "a file of its own"),
         (&two_outputs, "name the same file"),
     ] {
         let output = sessile(&[&["bench"], flags].concat());

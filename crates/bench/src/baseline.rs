@@ -85,7 +85,7 @@ pub(crate) fn check_stores(selection: &Selection) -> Result<(), UsageError> {
         Some(choice) => {
             let title = choice.title();
             Err(UsageError(format!(
-                "--against measures private stores, which each program makes anew; leave {title} \
+                "--baseline measures private stores, which each program makes anew; leave {title} \
                  out"
             )))
         }
@@ -105,7 +105,7 @@ pub(crate) fn with_counterparts(selection: Selection) -> Selection {
 /// Also checks that the other program is ours and built the same way.
 pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
     let shown = other.program.display();
-    let refused = |why: String| RunError::Usage(UsageError(format!("--against {shown}: {why}")));
+    let refused = |why: String| RunError::Usage(UsageError(format!("--baseline {shown}: {why}")));
     let mut question = Command::new(&other.program);
     question.args(["bench", "environment"]);
     listen(Duration::ZERO); // a terminal's signals do not reach the other program
@@ -196,7 +196,7 @@ pub(crate) fn split_report(
     left_out_of_both: &[LeftOut],
 ) -> (Report, Report) {
     let mut new = both;
-    new.settings.against = Some(format!("{:016x}", fastrand::u64(..)));
+    new.settings.baseline = Some(format!("{:016x}", fastrand::u64(..)));
     let mut old = Report { environment, ..new.clone() };
     new.results.retain(|row| !is_counterpart(&row.variant));
     new.left_out.retain(|left| !is_counterpart(&left.variant));
