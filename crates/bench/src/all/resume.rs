@@ -82,7 +82,7 @@ mod tests {
     use crate::all::plan::PlannedPart;
     use crate::options::Options;
 
-    const COMMAND: &str = "sessile bench all --json all.json";
+    const COMMAND: &str = "sessile bench all --export-json all.json";
 
     fn part(experiment: Experiment, state: PartState) -> SeriesPart {
         let experiment = experiment.name().to_owned();
@@ -139,7 +139,7 @@ mod tests {
         assert!(why.contains("its commit is , and here it is 3f2"), "{why}");
 
         let mut quick = interrupted();
-        quick.runs[0].command = "sessile bench all --quick --json all.json".to_owned();
+        quick.runs[0].command = "sessile bench all --quick --export-json all.json".to_owned();
         let why = told(quick, &Environment::default());
         assert!(why.contains("of `sessile bench all --quick"), "{why}");
 
