@@ -1,7 +1,7 @@
 //! `sessile analyze`: shows a store by size, age and idle time, without disturbing it.
 //!
-//! Scans our stores and those of other programs. Writes nothing but a profile, and shows no session
-//! id.
+//! Scans our stores and those of other programs. Changes no session, writes nothing
+//! but a profile, and shows no session id.
 
 mod json;
 mod text;

@@ -51,9 +51,9 @@ pub enum Verb {
     Stat(StatArguments),
     /// Show large, old or idle entries of a store, or of what other programs keep
     Analyze(AnalyzeArguments),
-    /// Check everything in a store; changes nothing
+    /// Check everything in a store; changes no session
     Check(CheckArguments),
-    /// Find what will go wrong with a store, each with its fix; changes nothing
+    /// Find what will go wrong with a store, each with its fix; changes no session
     Doctor(DoctorArguments),
     /// Show the locks that are held: session, holder, since when
     Locks(LocksArguments),
@@ -92,7 +92,8 @@ pub struct HelpArguments {
 }
 
 /// The help of `--pause`, which means the same in each verb that works through a store.
-const PAUSE: &str = "Pause after each batch: 4x as long, 10ms and at least as long, or 0";
+const PAUSE: &str =
+    "Pause after each batch: 4x its time (at most 1s), 10ms (or its time, if longer), or 0";
 
 /// The verb of a worker. Not part of the parser, so that help and completions do not offer it.
 pub const WORKER_VERB: &str = "bench-worker";

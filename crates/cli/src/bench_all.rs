@@ -25,7 +25,7 @@ pub fn run(arguments: &AllArguments) -> CommandResult {
         plan = plan.resume(compare::read_collection(path)?, &here).map_err(refused)?;
     }
     match plan.experiments().join(", ") {
-        rest if rest.is_empty() => eprintln!("everything of it has been measured"),
+        rest if rest.is_empty() => eprintln!("all experiments of the series have been measured"),
         rest => eprintln!("measuring {rest}"),
     }
     let (collection, summary) = plan.run(&launch, |ended, collection| match ended {

@@ -1,4 +1,4 @@
-//! `sessile check`: checks the integrity of a store, with pauses. Changes nothing.
+//! `sessile check`: checks the integrity of a store, with pauses. Changes no session.
 
 use std::time::{Duration, Instant};
 
@@ -45,12 +45,13 @@ struct Batches {
     pause: Pause,
     /// What was checked before this batch, and when it began.
     before: u64,
-    began: Instant,
+    /// `None` before the first report: a store may check a database as a whole first.
+    began: Option<Instant>,
 }
 
 impl Batches {
     fn new(size: u64, pause: Pause) -> Batches {
-        Batches { size, pause, before: 0, began: Instant::now() }
+        Batches { size, pause, before: 0, began: None }
     }
 
     /// The pause, if a batch ends here.
@@ -59,11 +60,12 @@ impl Batches {
             self.begin(0); // another pass
         }
         let is_full = checked - self.before >= self.size;
-        is_full.then(|| self.pause.after(self.began.elapsed()))
+        let began = *self.began.get_or_insert_with(Instant::now);
+        is_full.then(|| self.pause.after(began.elapsed()))
     }
 
     fn begin(&mut self, checked: u64) {
-        (self.before, self.began) = (checked, Instant::now());
+        (self.before, self.began) = (checked, Some(Instant::now()));
     }
 }
 

@@ -53,9 +53,10 @@ pub fn parse() -> Arguments {
 pub fn parser(words: &[OsString]) -> Command {
     let needs_verb = !std::io::stdout().is_terminal();
     let is_long = words.iter().any(|word| word == "--help");
-    let command = of_each_of_bench(complete(), |_, experiment, verb| {
+    let command = of_each_of_bench(complete(), |name, experiment, verb| {
         let verb = if is_long { verb } else { verb.after_help(MORE) };
-        if experiment.is_some() { with_hint_at_file(verb) } else { verb }
+        let writes_files = experiment.is_some() || name == "all";
+        if writes_files { with_hint_at_file(verb) } else { verb }
     });
     command.subcommand_required(needs_verb).arg_required_else_help(needs_verb)
 }
@@ -64,7 +65,7 @@ pub fn parser(words: &[OsString]) -> Command {
 fn with_hint_at_file(verb: Command) -> Command {
     let parser = UnknownArgumentValueParser::suggest_arg("--export-json");
     let flag = Arg::new("json of other verbs").long("json").hide(true);
-    verb.arg(flag.num_args(0).default_missing_value("").value_parser(parser))
+    verb.arg(flag.num_args(0..=1).default_missing_value("").value_parser(parser))
 }
 
 /// Adds the verb that is meant to the message about one that is not known.
@@ -278,8 +279,10 @@ mod tests {
 
     #[test]
     fn the_flag_for_json_of_other_verbs_is_answered_with_the_one_for_a_file() {
-        for words in [&["--json", "x"][..], &["--json"]] {
-            let words = [&["sessile", "bench", "cycle"], words].concat();
+        for words in
+            [&["cycle", "--json", "x"][..], &["cycle", "--json"], &["all", "--json=x", "--quick"]]
+        {
+            let words = [&["sessile", "bench"], words].concat();
             let text = parser(&[]).try_get_matches_from(words).unwrap_err().to_string();
             assert!(text.contains("a similar argument exists: '--export-json'"), "{text}");
         }

@@ -51,7 +51,7 @@ pub fn of(verb: &str) -> &'static [&'static str] {
         ],
         "sessions" => &[
             "sessions sessile:/dev/shm/shop --owner 17",
-            "sessions mysql://shop:secret@db/shop --owner 17 --json",
+            "sessions mysql://shop@db/shop --owner 17 --json",
             "sessions redis://localhost --owner 17 --revoke --yes",
         ],
         "completion" => &[

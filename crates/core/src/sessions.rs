@@ -310,9 +310,9 @@ impl Sessions {
     ///
     /// The store is looked through until the second or a later pass finds no other session of the
     /// owner. So no session is missed that had the owner before the call began, also if it gets
-    /// another id meanwhile, and each is looked at again when it is ended: one that belongs to
-    /// somebody else by then stays. A session that gets the owner during the call may be ended or
-    /// not: change the password first.
+    /// another id meanwhile, but for those that `CONTRACT.md` lists. Each is looked at again when
+    /// it is ended: one that belongs to somebody else by then stays. A session that gets the owner
+    /// during the call may be ended or not: change the password first.
     ///
     /// # Errors
     ///

@@ -122,7 +122,9 @@ impl Report {
                 return Err(UsageError(why.to_owned()));
             }
             _ => {
-                return Err(UsageError("it is no result of sessile bench --export-json".to_owned()));
+                return Err(UsageError(
+                    "it is no result of sessile bench --export-json".to_owned(),
+                ));
             }
         }
         serde_json::from_value(value)

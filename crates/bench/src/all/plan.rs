@@ -63,6 +63,12 @@ impl SeriesPlan {
         self.steps.iter().map(|step| self.title(step)).collect()
     }
 
+    fn before_the_first(&self) -> Collection {
+        let (parts, runs) = (self.parts.clone(), self.kept.clone());
+        let left_out = parts.iter().filter_map(|part| left_out(part, false)).collect();
+        Collection { parts, runs, left_out, ..Collection::default() }
+    }
+
     fn title(&self, step: &PlannedPart) -> String {
         self.parts.get(step.part).map(SeriesPart::title).unwrap_or_default()
     }
@@ -74,8 +80,7 @@ impl SeriesPlan {
         mut seen: impl FnMut(Option<&FinishedPart>, &Collection),
     ) -> (Collection, SeriesSummary) {
         let of = self.steps.len();
-        let parts = self.parts.clone();
-        let mut collection = Collection { parts, runs: self.kept.clone(), ..Collection::default() };
+        let mut collection = self.before_the_first();
         let mut ended = Vec::new();
         for (index, step) in self.steps.iter().enumerate() {
             let (title, number) = (self.title(step), index + 1);
@@ -190,6 +195,21 @@ mod tests {
             [("gc", "a signal came before it")],
             "rows of perl are there"
         );
+    }
+
+    /// A series that was resumed when all was done named nothing that this machine lacks.
+    #[test]
+    fn what_was_left_out_is_named_also_when_nothing_is_left_to_measure() {
+        let mut parts = collection().parts;
+        parts.iter_mut().for_each(|part| part.state = PartState::Done);
+        parts[1] = SeriesPart {
+            state: PartState::LeftOut,
+            reason: Some("perl is not installed".into()),
+            ..parts[1].clone()
+        };
+        let plan =
+            SeriesPlan { steps: Vec::new(), parts, command: String::new(), kept: Vec::new() };
+        assert_eq!(reasons(&plan.before_the_first()), [("perl", "perl is not installed")]);
     }
 
     /// A store that could not be opened was left out, and the exit code was 0.

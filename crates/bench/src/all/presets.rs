@@ -137,7 +137,7 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
         // A rate that was kept up with speaks for sites with no more sessions.
         ExperimentForm::Paced(_) => PresetOverrides {
             workers: Some(&[8]),
-            sessions: Some(if quick { &[2_500] } else { &[10_000] }),
+            sessions: Some(if quick { &[2_500] } else { &[20_000] }),
             seconds: Some(SYNCED_SECONDS),
             rounds: Some(if quick { 1 } else { 2 }),
             fill_max: None,

@@ -1,7 +1,7 @@
 //! Goes on with a series that a signal ended.
 //!
-//! Invariant: what another program, machine or command measured is refused. Within a file rows are
-//! compared with each other.
+//! Invariant: what another program, machine or command measured is refused, because rows of one
+//! file are compared with each other.
 
 use sessile_results::collection::{Collection, PartState, SeriesPart};
 use sessile_results::{Environment, Report, UsageError};
@@ -20,21 +20,27 @@ impl SeriesPlan {
         };
         let (asked, found) = (titles(&self.parts), titles(&earlier.parts));
         if asked != found {
-            return Err(refused(&format!("it is of the parts {found}, not {asked}")));
+            return Err(refused(&format!(
+                "the file has {found}, and the command asks for {asked}"
+            )));
+        }
+        // Results do not keep hosts and directories, so another store would look like the same.
+        if self.command.contains('<') {
+            return Err(refused("the command names a store of yours by its URL"));
         }
         let whole: Vec<Report> = earlier.runs.into_iter().filter(|run| !run.interrupted).collect();
         for run in &whole {
             if run.command.replace(RESUME, "") != self.command.replace(RESUME, "") {
-                return Err(refused(&format!("it is of `{}`", run.command)));
+                return Err(refused(&format!("the file is of `{}`", run.command)));
             }
             let there = &run.environment;
             if let Some((what, then, now)) = difference(there, here) {
-                return Err(refused(&format!("its {what} is {then}, and here it is {now}")));
+                return Err(refused(&format!("{what} was `{then}` and is `{now}`")));
             }
         }
         let done = |part: &SeriesPart| part.state == PartState::Done;
         if earlier.parts.iter().filter(|part| done(part)).count() != whole.len() {
-            return Err(refused("it has not one result for each part that is done"));
+            return Err(refused("a result of a part that is done is missing in the file"));
         }
         self.steps.retain(|step| !earlier.parts.get(step.part).is_some_and(done));
         for (part, before) in self.parts.iter_mut().zip(earlier.parts) {
@@ -51,23 +57,23 @@ impl SeriesPlan {
 const RESUME: &str = " --resume";
 
 fn refused(why: &str) -> UsageError {
-    UsageError(format!(
-        "--resume cannot go on with this file: {why}; without --resume the series begins anew"
-    ))
+    UsageError(format!("--resume cannot go on: {why}; without --resume the series begins anew"))
 }
 
 /// The first that differs, there and here. Each part names its own servers and their versions.
 fn difference(there: &Environment, here: &Environment) -> Option<(&'static str, String, String)> {
     let facts = |it: &Environment| {
         [
-            ("processor", it.cpu.clone()),
-            ("number of processors", it.cores.to_string()),
-            ("memory", it.memory_bytes.to_string()),
-            ("kernel", it.kernel.clone()),
-            ("file system", it.disk_file_system.clone()),
-            ("version", it.sessile.clone()),
-            ("commit", it.commit.clone()),
-            ("build", it.build_flags.clone()),
+            ("the processor", it.cpu.clone()),
+            ("the number of processors", it.cores.to_string()),
+            ("the memory in bytes", it.memory_bytes.to_string()),
+            ("the kernel", it.kernel.clone()),
+            ("the system", it.system.clone()),
+            ("the file system", it.disk_file_system.clone()),
+            ("the mount options", it.disk_mount_options.clone()),
+            ("the version", it.sessile.clone()),
+            ("the commit", it.commit.clone()),
+            ("the build", it.build_flags.clone()),
         ]
     };
     let mut both = facts(there).into_iter().zip(facts(here));
@@ -136,7 +142,7 @@ mod tests {
             plan().resume(earlier, here).unwrap_err().0
         }
         let why = told(interrupted(), &here);
-        assert!(why.contains("its commit is , and here it is 3f2"), "{why}");
+        assert!(why.contains("the commit was `` and is `3f2`"), "{why}");
 
         let mut quick = interrupted();
         quick.runs[0].command = "sessile bench all --quick --export-json all.json".to_owned();
@@ -146,11 +152,19 @@ mod tests {
         let mut fewer = interrupted();
         fewer.parts.pop();
         let why = told(fewer, &Environment::default());
-        assert!(why.contains("it is of the parts cycle, ops, not cycle, ops, gc"), "{why}");
+        assert!(
+            why.contains("the file has cycle, ops, and the command asks for cycle, ops, gc"),
+            "{why}"
+        );
+
+        let mut named = plan();
+        named.command = "sessile bench all --stores redis<host> --export-json all.json".to_owned();
+        let why = named.resume(interrupted(), &Environment::default()).unwrap_err().0;
+        assert!(why.contains("by its URL"), "{why}");
 
         let mut lacking = interrupted();
         lacking.runs.remove(0);
         let why = told(lacking, &Environment::default());
-        assert!(why.contains("not one result for each part"), "{why}");
+        assert!(why.contains("a result of a part that is done is missing"), "{why}");
     }
 }

@@ -156,7 +156,7 @@ fn needs_reopen(opening: &OpenRequest) -> bool {
     }
 }
 
-/// How often a session is created, while a contender is filled, before the contender counts as gone.
+/// How often a session is tried, while a contender is filled, before the contender counts as gone.
 const FILL_TRIES: usize = 3;
 
 struct TaskRunner {
@@ -183,7 +183,8 @@ impl TaskRunner {
             });
             let mut created = contender.create(session, &self.buffer, ttl);
             for _ in 1..FILL_TRIES {
-                if created.as_ref().is_err_and(is_unreachable) {
+                let is_over = range.until_ns.is_some_and(|until| now_ns() >= until);
+                if !is_over && created.as_ref().is_err_and(is_unreachable) {
                     created = contender.create(session, &self.buffer, ttl);
                 }
             }

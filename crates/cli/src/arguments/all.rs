@@ -33,7 +33,8 @@ pub struct AllArguments {
     /// (-)
     #[arg(long = "export-json", value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Go on with the interrupted series of the --export-json file: its complete experiments are kept
+    /// Go on with the interrupted series in the --export-json file, by the same command; complete
+    /// experiments stay
     #[arg(long, requires = "json")]
     pub resume: bool,
     /// Write the tables as Markdown, for an issue, to a file after each experiment, or to standard

@@ -72,8 +72,9 @@ impl Request {
             Ok(_) => self.owner = OwnerChange::Keep,
             Err(_) => {
                 let unsaved = std::mem::replace(&mut self.owner, OwnerChange::Keep);
-                self.unsaved_owner =
-                    (unsaved != OwnerChange::Keep).then(|| (id.to_owned(), unsaved));
+                if unsaved != OwnerChange::Keep {
+                    self.unsaved_owner = Some((id.to_owned(), unsaved));
+                }
             }
         }
         saved

@@ -103,11 +103,10 @@ impl Migrate {
         Ok(Some(moved).filter(|moved| moved.record.is_some()))
     }
 
-    /// Where a move cannot go on after its commit. A revocation that ended the session in the old
-    /// store has voided the commit, unless the old store lists digests: then it could not name the
-    /// session in the new store.
+    /// Where a move cannot go on after its commit, and a revocation has ended the session in the
+    /// old store. It could not void the commit if the old store lists digests, or a store failed.
     fn end_revoked(&self, old: (&mut Lease, &Record), key: &Key) {
-        let Some(owner) = old.1.head.owner.filter(|_| self.old_keeps_digests()) else { return };
+        let Some(owner) = old.1.head.owner else { return };
         if matches!(self.look_again(old, key), Ok(Late::Ended)) {
             // An error: the caller gets the first one, which is the cause.
             let _ = self.to.destroy_owned(key, owner);

@@ -80,10 +80,10 @@ def _owner(user: str) -> str:
 
 def revoke(user: Any, *, but: str | None = None) -> int:
     """Ends all sessions of a user, but for the one with the key `but`: after a change of the
-    password, for example. Returns how many. Call it before a user is deleted: `ValueError`
-    afterwards, since the primary key is gone by then."""
+    password, for example. Returns how many. Raises `ValueError` for a user who has been
+    deleted, because the primary key is gone: end the sessions before you delete the user."""
     if user.pk is None:
-        raise ValueError("the user has no primary key (deleted?): revoke the sessions before")
+        raise ValueError("the user has no primary key; end the sessions before you delete the user")
     return ours.store().revoke(_owner(user._meta.pk.value_to_string(user)), but=but)
 
 

@@ -98,8 +98,8 @@ impl LoadWorker {
     }
 }
 
-/// Kills those that wait for a lock longer than `stuck_after`. All are asked first: each that waits
-/// would take as long.
+/// Kills those that wait for a lock longer than `stuck_after`. All are asked first: otherwise their
+/// waits would add up.
 pub(super) fn stop_all(
     mut loaders: Vec<LoadWorker>,
     stuck_after: Duration,
