@@ -75,16 +75,18 @@ fn change(engine: &Engine, random: &mut fastrand::Rng, sessions: &mut Sessions, 
     let (done, after) = match random.u8(0..10) {
         0 => (engine.destroy(&key(number)), None),
         1 if now.is_none() => (engine.create(&key(number), &payload, ttl()), Some(payload)),
-        2 if now.is_some() => {
-            // Nothing, if a log-out was refused before: it is done now.
-            let (mut held, _, found) = engine.begin(&key(number), Duration::ZERO).unwrap();
-            let now = found.record.map(|record| record.payload);
-            let done = engine.regenerate(&mut held, &key(fresh), Duration::ZERO);
-            engine.release(held).unwrap();
-            let copies = if done.is_ok() { vec![now.clone()] } else { vec![None, now.clone()] };
-            sessions.insert(fresh, copies);
-            (done, None)
-        }
+        // A log-out that was refused before is done now, or refused once more.
+        2 if now.is_some() => match engine.begin(&key(number), Duration::ZERO) {
+            Err(error) => (Err(error), None),
+            Ok((mut held, _, found)) => {
+                let now = found.record.map(|record| record.payload);
+                let done = engine.regenerate(&mut held, &key(fresh), Duration::ZERO);
+                engine.release(held).unwrap();
+                let copies = if done.is_ok() { vec![now.clone()] } else { vec![None, now.clone()] };
+                sessions.insert(fresh, copies);
+                (done, None)
+            }
+        },
         _ => (commit(engine, number, &payload), Some(payload)),
     };
     let may_be = match done {
