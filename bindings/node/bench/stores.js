@@ -64,7 +64,8 @@ async function addRedis (place, stores, ends) {
   for (const [at, where] of [{ path: socket }, { host: '127.0.0.1', port }].entries()) {
     const client = await createClient({ socket: where }).connect()
     ends.push(() => client.destroy())
-    stores[names[at]] = new RedisStore({ client })
+    // Both rows have the session `id`, on one server.
+    stores[names[at]] = new RedisStore({ client, prefix: `${at}:` })
   }
   stores[names[2]] = new SessileStore({ url: `redis+unix://${socket}` })
   return []
