@@ -8,7 +8,7 @@ use sessile_core::{
 };
 
 use super::mode::{FileRole, Mode};
-use super::walk::{Walk, walk_in_order};
+use super::walk::{Ahead, Walk, walk_in_order};
 
 /// `stat` stops here and says that it is not complete.
 const STAT_TIME_MAX: Duration = Duration::from_secs(10);
@@ -30,12 +30,17 @@ pub fn stat(mode: &impl Mode) -> Result<Stat> {
     Ok(stat)
 }
 
-pub fn list(mode: &impl Mode, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+pub fn list(
+    mode: &impl Mode,
+    ahead: &Ahead,
+    cursor: Option<&Cursor>,
+    filter: &Filter,
+) -> Result<Page> {
     let now = mode.now();
     let after = cursor.map(|cursor| cursor.parse(|path| parse(mode, path))).transpose()?;
     let (mut page, mut looked_at) = (Page::default(), 0);
     let only = filter.bin.as_ref();
-    walk_in_order(mode, "", after.unwrap_or_default(), only, &mut |path, key| {
+    walk_in_order(mode, ahead, "", after.unwrap_or_default(), only, &mut |path, key| {
         looked_at += 1;
         // The bin first: no file of another bin is read.
         if filter.matches(key, u64::MAX, filter.owner)

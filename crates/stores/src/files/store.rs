@@ -15,6 +15,7 @@ use super::locks_held::locks_held;
 use super::mode::{Held, Mode};
 use super::sweep::{SweptTo, sweep};
 use super::system::{Identity, fence, size};
+use super::walk::Ahead;
 use super::{gate, list};
 use crate::file_system;
 use crate::locks::check_process;
@@ -24,12 +25,14 @@ pub struct Files<M> {
     locks: SessionLocks,
     capabilities: Capabilities,
     swept_to: SweptTo,
+    ahead: Ahead,
 }
 
 impl<M: Mode> Files<M> {
     pub fn new(mode: M, capabilities: Capabilities) -> Result<Files<M>> {
         let locks = SessionLocks::open(Arc::clone(mode.side()))?;
-        Ok(Files { mode, locks, capabilities, swept_to: SweptTo::default() })
+        let (swept_to, ahead) = (SweptTo::default(), Ahead::default());
+        Ok(Files { mode, locks, capabilities, swept_to, ahead })
     }
 }
 
@@ -175,7 +178,7 @@ impl<M: Mode> Store for Files<M> {
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        list::list(&self.mode, cursor, filter)
+        list::list(&self.mode, &self.ahead, cursor, filter)
     }
 
     fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {

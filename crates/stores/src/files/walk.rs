@@ -1,6 +1,7 @@
 //! Walks through the files of a store, in the order of directories or of names.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use rustix::fs::Dir;
 use sessile_core::{Bin, Key, Result};
@@ -61,10 +62,44 @@ fn open_listing(mode: &impl Mode, folder: &str) -> Result<Option<Dir>> {
     mode.root().open_listing(if folder.is_empty() { "." } else { folder.trim_end_matches('/') })
 }
 
+/// Where an ordered walk has stopped, and the names that follow in that folder: the next page needs
+/// no other look at all names of it. What is added to the folder meanwhile may be missed, as what is
+/// added before that place always is.
+#[derive(Default)]
+pub struct Ahead(Mutex<Option<NamesAhead>>);
+
+struct NamesAhead {
+    folder: String,
+    after: String,
+    names: FirstNames,
+}
+
+/// Names in order.
+struct FirstNames {
+    names: BTreeSet<String>,
+    /// No other names follow.
+    are_all: bool,
+}
+
+impl Ahead {
+    /// `None` also while another thread, or one of before a fork, uses it.
+    fn take(&self, folder: &str, after: &str) -> Option<FirstNames> {
+        let mut kept = self.0.try_lock().ok()?;
+        kept.take_if(|kept| kept.folder == folder && kept.after == after).map(|kept| kept.names)
+    }
+
+    fn keep(&self, folder: &str, after: String, names: FirstNames) {
+        if let Ok(mut kept) = self.0.try_lock() {
+            *kept = Some(NamesAhead { folder: folder.to_owned(), after, names });
+        }
+    }
+}
+
 /// Visits the sessions below a folder, of one bin or all, in the order of their paths, after a
 /// path. `visit` returns whether the walk continues. The order of readdir is not stable everywhere.
 pub fn walk_in_order(
     mode: &impl Mode,
+    ahead: &Ahead,
     folder: &str,
     after: &str,
     only: Option<&Bin>,
@@ -72,16 +107,24 @@ pub fn walk_in_order(
 ) -> Result<bool> {
     let mut from = after.to_owned();
     loop {
-        let names = first_names(mode, folder, &from)?;
-        let last = names.len() < BATCH;
-        for name in names {
+        let first =
+            ahead.take(folder, &from).map_or_else(|| first_names(mode, folder, &from), Ok)?;
+        let FirstNames { mut names, are_all } = first;
+        while let Some(name) = names.pop_first() {
             let path = format!("{folder}{name}");
             let go_on = match mode.role(folder, &name) {
-                FileRole::Session(key) if path.as_str() > after => visit(&path, &key)?,
+                FileRole::Session(key) if path.as_str() > after => {
+                    let go_on = visit(&path, &key)?;
+                    if !go_on {
+                        ahead.keep(folder, path, FirstNames { names, are_all });
+                        return Ok(false);
+                    }
+                    true
+                }
                 FileRole::Folder(bin)
                     if bin.is_none() || only.is_none() || bin.as_ref() == only =>
                 {
-                    walk_in_order(mode, &format!("{path}/"), after, only, visit)?
+                    walk_in_order(mode, ahead, &format!("{path}/"), after, only, visit)?
                 }
                 _ => true,
             };
@@ -90,14 +133,14 @@ pub fn walk_in_order(
             }
             from = path;
         }
-        if last {
+        if are_all {
             return Ok(true);
         }
     }
 }
 
 /// The first names of a folder after a path, in order, and the folder that leads to that path.
-fn first_names(mode: &impl Mode, folder: &str, after: &str) -> Result<BTreeSet<String>> {
+fn first_names(mode: &impl Mode, folder: &str, after: &str) -> Result<FirstNames> {
     let mut first = BTreeSet::new();
     for entry in open_listing(mode, folder)?.into_iter().flatten() {
         let entry = entry.map_err(cannot_list)?;
@@ -114,5 +157,5 @@ fn first_names(mode: &impl Mode, folder: &str, after: &str) -> Result<BTreeSet<S
             }
         }
     }
-    Ok(first)
+    Ok(FirstNames { are_all: first.len() < BATCH, names: first })
 }
