@@ -43,7 +43,7 @@ pub fn run(arguments: &CheckArguments) -> CommandResult {
 struct Batches {
     size: u64,
     pause: Pause,
-    /// What was checked before this batch, and when it began.
+    /// The entries that were checked before this batch.
     before: u64,
     /// `None` before the first report: a store may check a database as a whole first.
     began: Option<Instant>,

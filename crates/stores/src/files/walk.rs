@@ -63,8 +63,8 @@ fn open_listing(mode: &impl Mode, folder: &str) -> Result<Option<Dir>> {
 }
 
 /// Where an ordered walk has stopped, and the names that follow in that folder: the next page needs
-/// no other look at all names of it. What is added to the folder meanwhile may be missed, as what
-/// is added before that place always is.
+/// no other look at all names of it. A session that is added to the folder meanwhile may be missed,
+/// like one that is added before that place. A listing from the start looks anew.
 #[derive(Default)]
 pub struct Ahead(Mutex<Option<NamesAhead>>);
 
