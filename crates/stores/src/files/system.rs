@@ -3,12 +3,16 @@
 
 use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, fsync, futimens};
 use rustix::io::{Errno, pwrite};
 use sessile_core::{Error, ErrorKind, Result, Timestamp};
 
 use crate::locks::byte_lock::monotonic_ns;
+
+/// Longer than a write takes, and than the steps of the clock that file systems go by.
+const REST: Duration = Duration::from_secs(1);
 
 /// `why` never names the file: its name is the id.
 pub fn failed(why: impl Into<Cow<'static, str>>, errno: Errno) -> Error {
@@ -91,8 +95,42 @@ pub fn mtime(stat: &Stat) -> Timestamp {
     Timestamp::from_ms(ms.saturating_add(stat.st_mtime_nsec / 1_000_000))
 }
 
+/// Whether nobody has changed a file or its attributes since `stat`, nor for a while before it.
+/// Each change sets the change time to the present, and no program can set it to another moment.
+pub fn is_at_rest(file: &OwnedFd, stat: &Stat) -> Result<bool> {
+    let changed = |stat: &Stat| (stat.st_ctime, stat.st_ctime_nsec);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (seconds, nanoseconds) = changed(stat);
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    let since = Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds);
+    let was_at_rest = now.checked_sub(since).is_some_and(|rest| rest > REST);
+    Ok(was_at_rest && changed(&examine(file)?) == changed(stat))
+}
+
 /// The host's monotonic clock, in ns. Fences grow because each holder takes its lock after the
 /// previous one released it.
 pub fn fence() -> u64 {
     monotonic_ns().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_at_rest_when_nobody_has_changed_it_for_a_second() {
+        let file = OwnedFd::from(tempfile::tempfile().unwrap());
+        write_at(&file, b"a", 0).unwrap();
+        // The time that PHP's readers go by may be set, to any moment.
+        set_time(&file, Timestamp::from_ms(1_000)).unwrap();
+        assert!(!is_at_rest(&file, &examine(&file).unwrap()).unwrap());
+        sleep(REST + Duration::from_millis(50));
+        let stat = examine(&file).unwrap();
+        assert!(is_at_rest(&file, &stat).unwrap());
+        write_at(&file, b"b", 0).unwrap();
+        set_time(&file, Timestamp::from_ms(1_000)).unwrap();
+        assert!(!is_at_rest(&file, &stat).unwrap(), "it was written between the two looks");
+    }
 }

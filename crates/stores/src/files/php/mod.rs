@@ -49,7 +49,7 @@ use super::gate;
 use super::lock::{lock_free, try_flock, unlock};
 use super::mode::{FileRole, Held, Mode, bin_role, session_role};
 use super::sweep::{is_leftover, remove_if_due};
-use super::system::{Identity, failed, mtime, set_time, size};
+use super::system::{Identity, failed, is_at_rest, mtime, set_time, size};
 use super::temporary::{TEMPORARY, Temporary};
 
 const SNAPSHOT_TRIES_MAX: usize = 100;
@@ -99,7 +99,8 @@ impl PhpMode {
     }
 
     /// Reads without the lock. A payload that fits its note is whole. Any other was written by PHP,
-    /// or is being written: then an unfinished commit or two reads that agree decide.
+    /// or is being written. It is whole, too, if the file was left alone for a while, and if not, two
+    /// reads that agree decide; but an unfinished commit decides before both.
     fn snapshot(&self, key: &Key) -> Result<Option<(Head, Vec<u8>)>> {
         let (name, mut before) = (self.shared.file(key)?, None);
         for _ in 0..SNAPSHOT_TRIES_MAX {
@@ -107,14 +108,20 @@ impl PhpMode {
             let payload = read_payload(&file, size(&stat))?;
             let note = Note::read(&file);
             let seen = (Identity::of(&stat), mtime(&stat), payload);
+            let record = |payload: Vec<u8>| {
+                let head = head(&payload, mtime(&stat), self.expiry(&stat), note);
+                head.map(|head| (head, payload))
+            };
             if note.is_some_and(|note| note.fits(&seen.2)) || before.as_ref() == Some(&seen) {
-                let head = head(&seen.2, seen.1, self.expiry(&stat), note);
-                return Ok(head.map(|head| (head, seen.2)));
+                return Ok(record(seen.2));
             }
             if let Some(Some(redo)) = read_redo(self, key)?
                 && redo.belongs_to(&file, &seen.2)
             {
                 return Ok(redo.record(self.maxlifetime));
+            }
+            if is_at_rest(&file, &stat)? {
+                return Ok(record(seen.2));
             }
             before = Some(seen);
             std::thread::sleep(SNAPSHOT_PAUSE);
