@@ -49,6 +49,7 @@ pub struct SpecSave<'a> {
 #[serde(default, deny_unknown_fields)]
 pub struct SpecRules {
     pub idle: u64,
+    pub first_lifetime: u64,
     pub lifetime: u64,
     pub grace: u64,
     pub read_on_lock_timeout: bool,
@@ -81,6 +82,7 @@ impl Default for SpecRules {
     fn default() -> SpecRules {
         SpecRules {
             idle: 1_440,
+            first_lifetime: 0,
             lifetime: 0,
             grace: 30,
             read_on_lock_timeout: false,

@@ -17,6 +17,7 @@ _open(SV *self, SV *url, AV *settings)
 	}
 	rules = (sessile_rules) {
 		.idle_ms = milliseconds(aTHX_ value[EXPIRES]),
+		.first_lifetime_ms = milliseconds(aTHX_ value[FIRST_LIFETIME]),
 		.lifetime_ms = milliseconds(aTHX_ value[LIFETIME]),
 		.lock_wait_ms = milliseconds(aTHX_ value[LOCK_WAIT]),
 		.grace_ms = milliseconds(aTHX_ value[GRACE]),

@@ -88,6 +88,7 @@ PHP_INI_BEGIN()
 	WORD("concurrency", "exclusive", merge)
 	WORD("merge_conflict", "last", fail_on_conflict)
 	SECONDS("grace", "30", grace_ms)
+	SECONDS("first_lifetime", "0", first_lifetime_ms)
 	SECONDS("absolute_lifetime", "0", lifetime_ms)
 	STD_PHP_INI_ENTRY("sessile.payload_limit", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, on_update_bytes,
 		payload_limit, zend_sessile_globals, sessile_globals)
@@ -224,6 +225,25 @@ PHP_FUNCTION(sessile_set_owner)
 	/* With session.lazy_write PHP would not ask for a save of what has not changed; it moves the
 	 * expiry then, and that is where the owner is written.
 	 */
+	RETURN_TRUE;
+}
+
+PHP_FUNCTION(sessile_set_lifetime)
+{
+	double seconds;
+
+	ZEND_PARSE_PARAMETERS_START(1, 1)
+		Z_PARAM_DOUBLE(seconds)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!(seconds >= 0.001 && seconds <= SESSILE_TTL_MAX_MS / 1000)) {
+		zend_argument_value_error(1, "must be a number of seconds from 0.001 to %d",
+			(int) (SESSILE_TTL_MAX_MS / 1000));
+		RETURN_THROWS();
+	}
+	if (!has_open_session()) {
+		RETURN_FALSE;
+	}
+	sessile_request_set_idle(SESSILE_G(request), (uint64_t) (seconds * 1000));
 	RETURN_TRUE;
 }
 

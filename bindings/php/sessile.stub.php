@@ -20,6 +20,14 @@ function sessile_counters(): array {}
 function sessile_set_owner(?string $owner): bool {}
 
 /**
+ * Says how many seconds the open session lives after this request, in place of
+ * session.gc_maxlifetime and sessile.first_lifetime: for example a month for a visitor who asked to
+ * be remembered. Each request says it anew. False, with a warning, without an open session of this
+ * handler.
+ */
+function sessile_set_lifetime(float $seconds): bool {}
+
+/**
  * Ends all sessions of an owner, or all but the open one: a log-out everywhere. Returns how many
  * have ended; false, with a warning, if that failed.
  */

@@ -54,9 +54,9 @@ class Sessions {
     this.idleMs = idleMs
     this.takesTurns = mode === 'exclusive'
     this.store = openStore(url, more)
-    const { lifetimeMs, lockWaitMs, graceMs } = more
+    const { firstLifetimeMs, lifetimeMs, lockWaitMs, graceMs } = more
     this.rules = checked(native.makeRules(
-      { idleMs, lifetimeMs, lockWaitMs, graceMs, concurrency: mode, onConflict }))
+      { idleMs, firstLifetimeMs, lifetimeMs, lockWaitMs, graceMs, concurrency: mode, onConflict }))
   }
 
   /** The URL without secrets. */

@@ -101,9 +101,11 @@ impl Request {
         headers_open: bool,
         idle_ms: Option<f64>,
     ) -> Answer {
-        let idle = idle_ms.map_or(Ok(self.rules.idle), |ms| seconds(ms / 1e3));
+        let idle = idle_ms.map(|ms| seconds(ms / 1e3)).transpose();
         self.perform(ticket, move |sessions, State { request, .. }| {
-            request.set_idle(idle?);
+            if let Some(idle) = idle? {
+                request.set_idle(idle);
+            }
             let payload = payload.as_deref().map(str::as_bytes);
             let save = Save { payload, changed, empty, headers_open };
             Ok(text(request.save(sessions, &id, save)?.name()))

@@ -11,6 +11,7 @@ use crate::error::Failure;
 #[napi(object, object_to_js = false)]
 pub(crate) struct RulesOptions {
     pub idle_ms: f64,
+    pub first_lifetime_ms: Option<f64>,
     pub lifetime_ms: Option<f64>,
     pub lock_wait_ms: Option<f64>,
     pub grace_ms: Option<f64>,
@@ -36,9 +37,11 @@ pub(crate) fn make_rules(options: RulesOptions) -> Either<Rules, Failure> {
 fn rules(options: &RulesOptions) -> Result<sessile_handler::Rules> {
     let usual = sessile_handler::Rules::default();
     let time = |ms: Option<f64>, usual| ms.map_or(Ok(usual), |ms| seconds(ms / 1e3));
+    let end = |ms: Option<f64>| ms.map(|ms| seconds(ms / 1e3)).transpose();
     Ok(sessile_handler::Rules {
         idle: time(Some(options.idle_ms), usual.idle)?,
-        absolute_lifetime: options.lifetime_ms.map(|ms| seconds(ms / 1e3)).transpose()?,
+        first_lifetime: end(options.first_lifetime_ms)?,
+        absolute_lifetime: end(options.lifetime_ms)?,
         lock_wait: time(options.lock_wait_ms, usual.lock_wait)?,
         grace: time(options.grace_ms, usual.grace)?,
         lazy_start: options.lazy_start.unwrap_or(usual.lazy_start),

@@ -28,6 +28,7 @@ function rulesOf (rules) {
   const seconds = (number) => number && number * 1000
   return checked(native.makeRules({
     idleMs: seconds(rules.idle) ?? 1_440_000,
+    firstLifetimeMs: seconds(rules.first_lifetime),
     lifetimeMs: seconds(rules.lifetime),
     graceMs: seconds(rules.grace),
     lockWaitMs: 0,

@@ -10,9 +10,10 @@ require XSLoader;
 XSLoader::load('Sessile', $VERSION);
 
 # The order is that of the enumeration in Sessile.xs.
-our @SETTINGS = qw(expires lifetime lock_wait grace read_on_lock_timeout lazy_start touch_unlocked
-    merge fail_on_conflict format);
-my %DEFAULTS = (expires => 1440, lifetime => 0, lock_wait => 30, grace => 30, format => 'json');
+our @SETTINGS = qw(expires first_lifetime lifetime lock_wait grace read_on_lock_timeout lazy_start
+    touch_unlocked merge fail_on_conflict format);
+my %DEFAULTS = (expires => 1440, first_lifetime => 0, lifetime => 0, lock_wait => 30, grace => 30,
+    format => 'json');
 
 sub new {
     my ($class, $url, %settings) = @_;
@@ -140,6 +141,7 @@ Opens a store. Times are seconds and may have a fraction. C<< Sessile->shared >>
 returns the store that is open already.
 
     expires               a session lives so long after each request (1440)
+    first_lifetime        until a second request uses it, it lives so long (0: expires)
     lifetime              and ends so long after its creation at the latest (0: never)
     lock_wait             longest wait for a session that another request holds (30)
     grace                 so long an id that was replaced shows the session as it was before (30)

@@ -37,6 +37,7 @@ sub sessions_of {
         $url,
         lock_wait            => 0,
         expires              => $rules->{idle} // 1440,
+        first_lifetime       => $rules->{first_lifetime} // 0,
         lifetime             => $rules->{lifetime} // 0,
         grace                => $rules->{grace} // 30,
         read_on_lock_timeout => $rules->{read_on_lock_timeout} // 0,

@@ -83,6 +83,7 @@ class Request
             'session.save_path' => "\"$store\"",
             'session.gc_maxlifetime' => $rules['idle'] ?? 1440,
             'sessile.lock_wait' => 0,
+            'sessile.first_lifetime' => $rules['first_lifetime'] ?? 0,
             'sessile.absolute_lifetime' => $rules['lifetime'] ?? 0,
             'sessile.grace' => $rules['grace'] ?? 30,
             'sessile.on_lock_timeout' =>

@@ -157,8 +157,9 @@ impl Request {
     ) -> PyResult<&'static str> {
         let save = Save { payload, changed, empty, headers_open };
         let saved = self.call(py, |State { request, .. }| {
-            let idle = idle.map_or(Ok(self.rules.idle), seconds)?;
-            request.set_idle(idle);
+            if let Some(idle) = idle {
+                request.set_idle(seconds(idle)?);
+            }
             request.save(&self.sessions, id, save)
         });
         saved.map(|saved| saved.name())

@@ -12,13 +12,14 @@ pub(crate) struct Rules(pub(crate) sessile_handler::Rules);
 #[pymethods]
 impl Rules {
     #[new]
-    #[pyo3(signature = (*, idle, lifetime=None, lock_wait=30.0, grace=30.0, lazy_start=true,
+    #[pyo3(signature = (*, idle, first_lifetime=None, lifetime=None, lock_wait=30.0, grace=30.0, lazy_start=true,
         touch_unlocked=false, best_effort=false, read_on_lock_timeout=false,
         concurrency="exclusive", format=None, on_conflict="last"))]
     #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         py: Python<'_>,
         idle: f64,
+        first_lifetime: Option<f64>,
         lifetime: Option<f64>,
         lock_wait: f64,
         grace: f64,
@@ -33,6 +34,7 @@ impl Rules {
         let rules = || {
             Ok(Rules(sessile_handler::Rules {
                 idle: seconds(idle)?,
+                first_lifetime: first_lifetime.map(seconds).transpose()?,
                 absolute_lifetime: lifetime.map(seconds).transpose()?,
                 lock_wait: seconds(lock_wait)?,
                 grace: seconds(grace)?,

@@ -16,7 +16,8 @@ CASES = tomllib.loads(SPEC.read_text())["case"]
 
 def rules(case: dict[str, Any]) -> Rules:
     given = {"idle": 1440, **case.get("rules", {})}
-    given["lifetime"] = given.get("lifetime") or None
+    for name in ("first_lifetime", "lifetime"):
+        given[name] = given.get(name) or None
     given["on_conflict"] = given.pop("merge_conflict", "last")
     return Rules(lock_wait=0, format="php", **given)
 

@@ -29,6 +29,9 @@ pub struct sessile_rules {
     pub lock_wait_ms: u64,
     /// A session lives for so long after each request.
     pub idle_ms: u64,
+    /// A session without an owner lives for so long, and not longer than `idle_ms`, until a second
+    /// request uses it; 0: `idle_ms`.
+    pub first_lifetime_ms: u64,
     /// A session ends so long after its creation; 0: it does not.
     pub lifetime_ms: u64,
     /// For so long after a regeneration the old id shows the session as it was before.
@@ -78,12 +81,13 @@ impl sessile_rules {
         };
         let on_conflict =
             if self.fail_on_conflict { OnConflict::Fail } else { OnConflict::LastWins };
-        let lifetime = Some(self.lifetime_ms).filter(|ms| *ms > 0);
+        let time = |ms| Some(ms).filter(|ms| *ms > 0).map(Duration::from_millis);
         Rules {
             lock_wait: Duration::from_millis(self.lock_wait_ms),
             on_lock_timeout,
             idle: Duration::from_millis(self.idle_ms),
-            absolute_lifetime: lifetime.map(Duration::from_millis),
+            first_lifetime: time(self.first_lifetime_ms),
+            absolute_lifetime: time(self.lifetime_ms),
             grace: Duration::from_millis(self.grace_ms),
             lazy_start: self.lazy_start,
             touch_unlocked: self.touch_unlocked,
@@ -353,6 +357,15 @@ pub unsafe extern "C" fn sessile_request_set_owner(
     let set = || unsafe { borrow(request)?.set_owner(sessions_of(store)?, owner.owner()?) };
     // SAFETY: the caller's promise.
     unsafe { call(error, set) }
+}
+
+/// Changes how long the session lives after this request, in place of `idle_ms` and
+/// `first_lifetime_ms`; until `sessile_request_set_rules`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_set_idle(request: *mut sessile_request, idle_ms: u64) {
+    let idle = Duration::from_millis(idle_ms);
+    // SAFETY: the caller's promise.
+    ask(|| unsafe { borrow(request) }.map(|request| request.set_idle(idle)));
 }
 
 /// Opens a session again that this request has saved, to save it once more: a save gives the lock

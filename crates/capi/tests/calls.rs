@@ -274,6 +274,7 @@ fn null_pointers_are_refused_or_do_nothing() {
 const RULES: sessile_rules = sessile_rules {
     lock_wait_ms: 0,
     idle_ms: 60_000,
+    first_lifetime_ms: 0,
     lifetime_ms: 0,
     grace_ms: 30_000,
     read_on_lock_timeout: false,

@@ -96,6 +96,7 @@ fn rules(spec: SpecRules) -> sessile_rules {
     sessile_rules {
         lock_wait_ms: 0,
         idle_ms: spec.idle * 1_000,
+        first_lifetime_ms: spec.first_lifetime * 1_000,
         lifetime_ms: spec.lifetime * 1_000,
         grace_ms: spec.grace * 1_000,
         read_on_lock_timeout: spec.read_on_lock_timeout,

@@ -126,9 +126,9 @@ impl Request {
         self.rules = rules;
     }
 
-    /// Changes how long this session lives.
+    /// Changes how long this session lives, also if this request has made it.
     pub fn set_idle(&mut self, idle: Duration) {
-        self.rules.idle = idle;
+        (self.rules.idle, self.rules.first_lifetime) = (idle, None);
     }
 
     /// Whether a new id is taken. A free one becomes the id of this request's new session, if it

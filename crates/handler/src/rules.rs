@@ -16,6 +16,9 @@ pub struct Rules {
     pub on_lock_timeout: OnLockTimeout,
     /// A session lives for so long after each request.
     pub idle: Duration,
+    /// A session without an owner lives for so long, and not longer than `idle`, until a second
+    /// request uses it: robots come once.
+    pub first_lifetime: Option<Duration>,
     /// A session ends so long after its creation, whatever its requests do.
     pub absolute_lifetime: Option<Duration>,
     /// For so long after a regeneration the old id shows the session as it was before.
@@ -87,6 +90,7 @@ impl Default for Rules {
             lock_wait: Duration::from_secs(30),
             on_lock_timeout: OnLockTimeout::Fail,
             idle: Duration::from_secs(1440),
+            first_lifetime: None,
             absolute_lifetime: None,
             grace: Duration::from_secs(30),
             lazy_start: true,
@@ -101,8 +105,17 @@ impl Rules {
     /// The time to live of a save. Out of range times become the nearest that a store takes:
     /// applications write any large number for "for ever".
     pub(crate) fn ttl(&self) -> Result<Ttl> {
+        self.ttl_of(self.idle)
+    }
+
+    /// Of a save by the request that has made the session.
+    pub(crate) fn first_ttl(&self) -> Result<Ttl> {
+        self.ttl_of(self.first_lifetime.map_or(self.idle, |first| first.min(self.idle)))
+    }
+
+    fn ttl_of(&self, idle: Duration) -> Result<Ttl> {
         let clamped = |time: Duration| time.clamp(Duration::from_millis(1), Limits::TTL_MAX);
-        let ttl = Ttl::sliding(clamped(self.idle))?;
+        let ttl = Ttl::sliding(clamped(idle))?;
         self.absolute_lifetime.map_or(Ok(ttl), |lifetime| ttl.within(clamped(lifetime)))
     }
 

@@ -24,6 +24,7 @@ fn rules(spec: SpecRules) -> Rules {
             false => OnLockTimeout::Fail,
         },
         idle: Duration::from_secs(spec.idle),
+        first_lifetime: Some(spec.first_lifetime).filter(|s| *s > 0).map(Duration::from_secs),
         absolute_lifetime: Some(spec.lifetime).filter(|s| *s > 0).map(Duration::from_secs),
         grace: Duration::from_secs(spec.grace),
         lazy_start: spec.lazy_start,

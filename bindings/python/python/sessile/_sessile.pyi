@@ -42,6 +42,7 @@ class Rules:
         cls,
         *,
         idle: float,
+        first_lifetime: float | None = None,
         lifetime: float | None = None,
         lock_wait: float = 30.0,
         grace: float = 30.0,

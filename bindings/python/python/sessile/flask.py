@@ -112,7 +112,8 @@ class SessileSessionInterface(SessionInterface):
             return
         if not app.config["SESSION_REFRESH_EACH_REQUEST"] and not session.modified:
             return
-        session.idle = app.permanent_session_lifetime.total_seconds()
+        idle = app.permanent_session_lifetime.total_seconds()
+        session.idle = None if idle == self.sessions.idle else idle
         saved = session.save()
         is_new_id = session.sid != session._cookie
         if saved == "stored" or (saved == "touched" and (session.permanent or is_new_id)):
@@ -136,9 +137,9 @@ class SessileSessionInterface(SessionInterface):
 
 class Sessile:
     """The extension. Settings: `SESSILE_URL`, `SESSILE_CONCURRENCY`, `SESSILE_ON_CONFLICT`,
-    `SESSILE_LOCK_WAIT`, `SESSILE_LIFETIME`, `SESSILE_GRACE`, and Flask's and Flask-Session's
-    `SESSION_COOKIE_...`, `SESSION_PERMANENT`, `SESSION_REFRESH_EACH_REQUEST` and
-    `PERMANENT_SESSION_LIFETIME`."""
+    `SESSILE_LOCK_WAIT`, `SESSILE_FIRST_LIFETIME`, `SESSILE_LIFETIME`, `SESSILE_GRACE`, and Flask's
+    and Flask-Session's `SESSION_COOKIE_...`, `SESSION_PERMANENT`, `SESSION_REFRESH_EACH_REQUEST`
+    and `PERMANENT_SESSION_LIFETIME`."""
 
     def __init__(
         self,
@@ -152,7 +153,7 @@ class Sessile:
             self.init_app(app)
 
     def init_app(self, app: Flask) -> None:
-        names = ("CONCURRENCY", "ON_CONFLICT", "LOCK_WAIT", "LIFETIME", "GRACE")
+        names = ("CONCURRENCY", "ON_CONFLICT", "LOCK_WAIT", "FIRST_LIFETIME", "LIFETIME", "GRACE")
         given = {name.lower(): app.config.get(f"SESSILE_{name}") for name in names}
         store = self._store or app.config.get("SESSILE_URL")
         if not store:

@@ -11,8 +11,9 @@ class Sessions:
     """An open store with the rules of one application. Threads share it, and forked workers.
 
     * `url`: the store, for example `sessile:/dev/shm/shop` or `redis://localhost`.
-    * `idle`: a session lives for so many seconds after each request; `lifetime`: at most for so
-      many after its creation.
+    * `idle`: a session lives for so many seconds after each request; `first_lifetime`: for so many
+      until a second request uses it, or it has an owner; `lifetime`: at most for so many after its
+      creation.
     * `concurrency`: requests of one session take turns (`exclusive`), or run in parallel and their
       changes are merged by the keys of the session (`merge`), or run in parallel and a save that
       would undo the change of another one raises `Stale` (`detect`). `on_conflict`: what `merge`
@@ -27,6 +28,7 @@ class Sessions:
         url: str | Store,
         *,
         idle: float = 1440.0,
+        first_lifetime: float | None = None,
         lifetime: float | None = None,
         concurrency: str = "exclusive",
         on_conflict: str = "last",
@@ -40,6 +42,7 @@ class Sessions:
         self.idle = idle
         self.rules = Rules(
             idle=idle,
+            first_lifetime=first_lifetime,
             lifetime=lifetime,
             concurrency=concurrency,
             on_conflict=on_conflict,

@@ -1,6 +1,6 @@
 //! The save at the end of a request.
 
-use sessile_core::{Absence, Error, ErrorKind, Key, Owner, OwnerChange, Result, Sessions};
+use sessile_core::{Absence, Error, ErrorKind, Key, Owner, OwnerChange, Result, Sessions, Ttl};
 
 use super::{Phase, Request, State};
 use crate::diverged::Diverged;
@@ -120,6 +120,13 @@ impl Request {
             }
         };
         let sets_owner = set != OwnerChange::Keep;
+        let owner = match set {
+            OwnerChange::Keep => locked.lease.owner(),
+            OwnerChange::Set(owner) => owner,
+        };
+        // A second save of the request that has made it is no second use.
+        let is_first = !locked.stored || self.made.as_ref() == Some(&session.key);
+        let ttl = if is_first && owner.is_none() { rules.first_ttl() } else { rules.ttl() }?;
         if !locked.stored && save.empty && !sets_owner && rules.lazy_start {
             // The browser keeps a cookie that cannot be withdrawn, so its session is stored.
             match self.made.as_ref().is_some_and(|made| made.id() == id) {
@@ -128,7 +135,7 @@ impl Request {
                 false => return Ok(Saved::Nothing),
             }
         } else if locked.stored && !save.changed && !sets_owner {
-            match locked.lease.touch(rules.ttl()?) {
+            match locked.lease.touch(ttl) {
                 Err(error) if *error.kind() == ErrorKind::Gone => {}
                 Err(error) => return logged_out(error),
                 Ok(()) => return Ok(Saved::Touched),
@@ -137,7 +144,7 @@ impl Request {
         let hold =
             std::mem::replace(&mut session.hold, Hold::Unlocked { absence: None, owner: None });
         let Hold::Locked(locked) = hold else { unreachable!("it was matched above") };
-        let saved = commit(sessions, rules, &session.key, locked, (payload, set));
+        let saved = commit(sessions, rules, &session.key, locked, (payload, set, ttl));
         self.let_go();
         saved
     }
@@ -179,14 +186,14 @@ fn commit(
     rules: &Rules,
     key: &Key,
     mut locked: Locked,
-    (payload, set): (&[u8], OwnerChange),
+    (payload, set, ttl): (&[u8], OwnerChange, Ttl),
 ) -> Result<Saved> {
     let merge = |diverged: &Diverged| diverged.merge(sessions, rules, key, payload);
     let merged = locked.diverged.as_deref().map(merge).transpose()?;
     let payload = merged.as_ref().map_or(payload, |merged| &merged.payload);
     let owner = locked.lease.owner();
     locked.lease.change_owner(set)?;
-    match locked.lease.commit(payload, rules.ttl()?) {
+    match locked.lease.commit(payload, ttl) {
         Err(error) if *error.kind() == ErrorKind::Gone => {
             // The owner went with the record.
             let set = if set == OwnerChange::Keep { kept(owner) } else { set };

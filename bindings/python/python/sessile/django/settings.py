@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 from .._sessile import Rules, Store
 
 STORE_OPTIONS = {"url", "hashed_ids", "payload_bytes_max"}
-RULES_OPTIONS = {"lock_wait", "lifetime", "on_conflict"}
+RULES_OPTIONS = {"lock_wait", "first_lifetime", "lifetime", "on_conflict"}
 OPTIONS = STORE_OPTIONS | RULES_OPTIONS | {"lock", "concurrency"}
 
 

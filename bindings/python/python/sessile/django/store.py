@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from asgiref.sync import SyncToAsync
+from django.conf import settings
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends.base import (
     VALID_KEY_CHARS,
@@ -173,7 +174,8 @@ class SessionStore(SessionBase):
             if ours.store().has_owners:
                 opened.set_owner(owner_of(data))
             changed = payload != self._payload
-            return opened.save(key, payload, changed=changed, empty=not data, idle=max(age, 0))
+            idle = None if age == settings.SESSION_COOKIE_AGE else max(age, 0)
+            return opened.save(key, payload, changed=changed, empty=not data, idle=idle)
 
         saved = self._changes(save)
         if saved not in STORED and saved != "nothing":

@@ -1,0 +1,44 @@
+--TEST--
+sessile.first_lifetime ends a session that is used once; sessile_set_lifetime says another time
+--INI--
+sessile.first_lifetime=1
+--FILE--
+<?php
+require __DIR__ . '/common.inc';
+[$once, $twice, $owned, $remembered, $short] = array_map(fn () => fresh_id(), range(1, 5));
+function visit(string $id, ?callable $more = null): void
+{
+    start($id);
+    $_SESSION['a'] = 1;
+    $more && var_dump($more());
+    session_write_close();
+}
+visit($once);
+visit($twice);
+visit($owned, fn () => sessile_set_owner('17'));
+visit($remembered, fn () => sessile_set_lifetime(60));
+visit($twice);
+visit($short);
+visit($short, fn () => sessile_set_lifetime(0.5));
+usleep(1200000);
+foreach ([$once, $twice, $owned, $remembered, $short] as $id) {
+    echo count(stored($id)), "\n";
+}
+var_dump(@sessile_set_lifetime(1));
+try {
+    sessile_set_lifetime(0);
+} catch (ValueError $error) {
+    echo $error->getMessage(), "\n";
+}
+?>
+--EXPECT--
+bool(true)
+bool(true)
+bool(true)
+0
+1
+1
+1
+0
+bool(false)
+sessile_set_lifetime(): Argument #1 ($seconds) must be a number of seconds from 0.001 to 315360000
