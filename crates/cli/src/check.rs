@@ -109,7 +109,7 @@ fn judge(label: &str, verified: &Verified) -> CommandResult {
         return Ok(());
     }
     let found = units::with_noun(problems(verified), "problem", "problems");
-    Err(CommandFailure::found(format!("{label}: {found} found; nothing was changed")))
+    Err(CommandFailure::found(format!("{label}: {found} found; no session was changed")))
 }
 
 #[cfg(test)]

@@ -244,3 +244,34 @@ fn an_owner_that_a_failed_save_did_not_set_is_none_of_another_session() {
         assert_eq!(owner_of(&sessions, id), expected);
     }
 }
+
+/// A log-out everywhere missed a session: the owner of a save that had failed came back after the
+/// log-in of another user.
+#[test]
+fn an_owner_that_waits_for_its_session_never_replaces_a_newer_one() {
+    let [first, second] = [b"17", b"18"].map(|name| Owner::new(name).ok());
+    let fail = |request: &mut Request, sessions: &Sessions| {
+        request.set_owner(sessions, first).unwrap();
+        let nothing = Save { payload: None, changed: true, empty: false, headers_open: true };
+        request.save(sessions, "one", nothing).unwrap_err();
+    };
+    // It is set before the session is opened again.
+    let (sessions, mut request) = store();
+    open(&mut request, &sessions, "one");
+    save(&mut request, &sessions, "one", true);
+    open(&mut request, &sessions, "one");
+    fail(&mut request, &sessions);
+    request.set_owner(&sessions, second).unwrap();
+    request.reopen(&sessions, "one", b"cart").unwrap();
+    save(&mut request, &sessions, "one", false);
+    assert_eq!(owner_of(&sessions, "one"), second);
+    // It is saved without opening the session again.
+    let (sessions, mut request) = store();
+    open(&mut request, &sessions, "one");
+    fail(&mut request, &sessions);
+    request.set_owner(&sessions, second).unwrap();
+    save(&mut request, &sessions, "one", true);
+    request.reopen(&sessions, "one", b"cart").unwrap();
+    save(&mut request, &sessions, "one", true);
+    assert_eq!(owner_of(&sessions, "one"), second);
+}

@@ -25,8 +25,11 @@ impl SeriesPlan {
             )));
         }
         // Results do not keep hosts and directories, so another store would look like the same.
-        if self.command.contains('<') {
+        if names_store_by_url(&self.command) {
             return Err(refused("the command names a store of yours by its URL"));
+        }
+        if here.commit.ends_with(CHANGED) {
+            return Err(refused("two builds of changed files cannot be told apart"));
         }
         let whole: Vec<Report> = earlier.runs.into_iter().filter(|run| !run.interrupted).collect();
         for run in &whole {
@@ -55,6 +58,15 @@ impl SeriesPlan {
 
 /// The only word in which the commands may differ.
 const RESUME: &str = " --resume";
+
+/// How the commit ends of a program that was built from changed files.
+const CHANGED: &str = ", changed";
+
+/// Whether it has a URL, of which results keep only the scheme.
+fn names_store_by_url(command: &str) -> bool {
+    let mut words = command.split_whitespace().skip_while(|word| !word.starts_with("--stores"));
+    words.by_ref().take(2).any(|word| word.contains(':'))
+}
 
 fn refused(why: &str) -> UsageError {
     UsageError(format!("--resume cannot go on: {why}; without --resume the series begins anew"))
@@ -157,10 +169,17 @@ mod tests {
             "{why}"
         );
 
-        let mut named = plan();
-        named.command = "sessile bench all --stores redis<host> --export-json all.json".to_owned();
-        let why = named.resume(interrupted(), &Environment::default()).unwrap_err().0;
-        assert!(why.contains("by its URL"), "{why}");
+        for stores in ["--stores redis://<host>", "--stores=memory:,redis", "--stores memory:"] {
+            let mut named = plan();
+            named.command = format!("sessile bench all {stores} --export-json all.json");
+            let why = named.resume(interrupted(), &Environment::default()).unwrap_err().0;
+            assert!(why.contains("by its URL"), "{why}");
+        }
+        let changed = Environment { commit: "3f2, changed".to_owned(), ..Environment::default() };
+        let mut by_changed = interrupted();
+        by_changed.runs[0].environment = changed.clone();
+        let why = told(by_changed, &changed);
+        assert!(why.contains("changed files"), "{why}");
 
         let mut lacking = interrupted();
         lacking.runs.remove(0);

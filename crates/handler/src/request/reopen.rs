@@ -1,6 +1,6 @@
 //! A second save of one request.
 
-use sessile_core::{Absence, Begun, Error, ErrorKind, Key, Result, Sessions};
+use sessile_core::{Absence, Begun, Error, ErrorKind, Key, OwnerChange, Result, Sessions};
 
 use super::{Phase, Request, Save, Saved, State};
 use crate::diverged::Diverged;
@@ -43,7 +43,9 @@ impl Request {
         let hold = Hold::Locked(Locked { lease, stored, diverged });
         let session = Session { key, payload: Vec::new(), hold, end, warning: None };
         self.state = State::Active(session, Phase::Open);
-        if let Some((_, unsaved)) = self.unsaved_owner.take_if(|(of, _)| of == id) {
+        let unsaved = self.unsaved_owner.take_if(|(of, _)| of == id);
+        // One that was set since is the newer one.
+        if let Some((_, unsaved)) = unsaved.filter(|_| self.owner == OwnerChange::Keep) {
             self.owner = unsaved;
         }
         Ok(())

@@ -69,7 +69,10 @@ impl Request {
         // The next session of the request may be that of another user.
         match saved {
             Ok(Saved::Nothing | Saved::WithdrawCookie) => {}
-            Ok(_) => self.owner = OwnerChange::Keep,
+            Ok(_) => {
+                self.owner = OwnerChange::Keep;
+                self.unsaved_owner.take_if(|(of, _)| of == id);
+            }
             Err(_) => {
                 let unsaved = std::mem::replace(&mut self.owner, OwnerChange::Keep);
                 if unsaved != OwnerChange::Keep {

@@ -1,16 +1,19 @@
 //! Walks through the files of a store, in the order of directories or of names.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use rustix::fs::Dir;
 use sessile_core::{Bin, Key, Result};
 
 use super::directory::cannot_list;
 use super::mode::{FileRole, Mode};
+use crate::locks::process_local::ProcessLocal;
 
-/// Names that an ordered walk holds in memory for each level.
+/// Names that an ordered walk holds in memory for each level, and a store between two pages.
 const BATCH: usize = 10_000;
+/// A listing that pauses for longer looks anew.
+const LOOK_AGE_MAX: Duration = Duration::from_secs(10);
 
 pub struct Walked {
     pub folder: String,
@@ -64,9 +67,20 @@ fn open_listing(mode: &impl Mode, folder: &str) -> Result<Option<Dir>> {
 
 /// Where an ordered walk has stopped, and the names that follow in that folder: the next page needs
 /// no other look at all names of it. A session that is added to the folder meanwhile may be missed,
-/// like one that is added before that place. A listing from the start looks anew.
-#[derive(Default)]
-pub struct Ahead(Mutex<Option<NamesAhead>>);
+/// like one that is added before that place.
+///
+/// Invariant: a page gets names of a look at the folder that is no older than its listing. The kept
+/// look is the newest of all listings.
+pub struct Ahead {
+    kept: ProcessLocal<Option<NamesAhead>>,
+    batch: usize,
+}
+
+impl Default for Ahead {
+    fn default() -> Ahead {
+        Ahead { kept: ProcessLocal::default(), batch: BATCH }
+    }
+}
 
 struct NamesAhead {
     folder: String,
@@ -79,19 +93,26 @@ struct FirstNames {
     names: BTreeSet<String>,
     /// No other names follow.
     are_all: bool,
+    /// When the look at the folder began.
+    seen: Instant,
 }
 
 impl Ahead {
-    /// `None` also while another thread, or one of before a fork, uses it.
     fn take(&self, folder: &str, after: &str) -> Option<FirstNames> {
-        let mut kept = self.0.try_lock().ok()?;
-        kept.take_if(|kept| kept.folder == folder && kept.after == after).map(|kept| kept.names)
+        let is_it = |kept: &mut NamesAhead| {
+            kept.folder == folder && kept.after == after && kept.names.seen.elapsed() < LOOK_AGE_MAX
+        };
+        let kept = self.kept.with(|kept| kept.take_if(is_it)).flatten()?;
+        Some(kept.names)
     }
 
     fn keep(&self, folder: &str, after: String, names: FirstNames) {
-        if let Ok(mut kept) = self.0.try_lock() {
-            *kept = Some(NamesAhead { folder: folder.to_owned(), after, names });
-        }
+        let ahead = NamesAhead { folder: folder.to_owned(), after, names };
+        // What it replaces is dropped without the mutex.
+        let _old = self.kept.with(|kept| match kept {
+            Some(newer) if newer.names.seen > ahead.names.seen => Some(ahead),
+            _ => kept.replace(ahead),
+        });
     }
 }
 
@@ -107,16 +128,17 @@ pub fn walk_in_order(
 ) -> Result<bool> {
     let mut from = after.to_owned();
     loop {
-        let first =
-            ahead.take(folder, &from).map_or_else(|| first_names(mode, folder, &from), Ok)?;
-        let FirstNames { mut names, are_all } = first;
+        let first = ahead
+            .take(folder, &from)
+            .map_or_else(|| first_names(mode, ahead, folder, &from), Ok)?;
+        let FirstNames { mut names, are_all, seen } = first;
         while let Some(name) = names.pop_first() {
             let path = format!("{folder}{name}");
             let go_on = match mode.role(folder, &name) {
                 FileRole::Session(key) if path.as_str() > after => {
                     let go_on = visit(&path, &key)?;
                     if !go_on {
-                        ahead.keep(folder, path, FirstNames { names, are_all });
+                        ahead.keep(folder, path, FirstNames { names, are_all, seen });
                         return Ok(false);
                     }
                     true
@@ -140,8 +162,13 @@ pub fn walk_in_order(
 }
 
 /// The first names of a folder after a path, in order, and the folder that leads to that path.
-fn first_names(mode: &impl Mode, folder: &str, after: &str) -> Result<FirstNames> {
-    let mut first = BTreeSet::new();
+fn first_names(
+    mode: &impl Mode,
+    Ahead { batch, .. }: &Ahead,
+    folder: &str,
+    after: &str,
+) -> Result<FirstNames> {
+    let (mut first, seen) = (BTreeSet::new(), Instant::now());
     for entry in open_listing(mode, folder)?.into_iter().flatten() {
         let entry = entry.map_err(cannot_list)?;
         let Ok(name) = entry.file_name().to_str() else { continue };
@@ -152,10 +179,93 @@ fn first_names(mode: &impl Mode, folder: &str, after: &str) -> Result<FirstNames
             && matches!(mode.role(folder, name), FileRole::Session(_) | FileRole::Folder(_))
         {
             first.insert(name.to_owned());
-            if first.len() > BATCH {
+            if first.len() > *batch {
                 first.pop_last();
             }
         }
     }
-    Ok(FirstNames { are_all: first.len() < BATCH, names: first })
+    Ok(FirstNames { are_all: first.len() < *batch, names: first, seen })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use sessile_core::Clock;
+
+    use super::*;
+    use crate::files::php::PhpMode;
+
+    const BATCH_OF_TEST: usize = 3;
+
+    fn open(path: &Path, depth: usize) -> PhpMode {
+        PhpMode::open(path, depth, Duration::from_secs(1_440), Clock::system(), false).unwrap()
+    }
+
+    /// All paths, in pages; `between` happens after each page.
+    fn paths(mode: &PhpMode, ahead: &Ahead, page: usize, mut between: impl FnMut()) -> Vec<String> {
+        let (mut all, mut pages) = (Vec::<String>::new(), 0);
+        loop {
+            let (after, before) = (all.last().cloned().unwrap_or_default(), all.len());
+            let is_done = walk_in_order(mode, ahead, "", &after, None, &mut |path, _| {
+                all.push(path.to_owned());
+                Ok(all.len() - before < page)
+            });
+            if is_done.unwrap() {
+                return all;
+            }
+            between();
+            pages += 1;
+            assert!(pages < 100, "it comes to no end");
+        }
+    }
+
+    fn ahead() -> Ahead {
+        Ahead { batch: BATCH_OF_TEST, ..Ahead::default() }
+    }
+
+    #[test]
+    fn pages_of_any_length_list_each_session_once_in_one_folder_and_in_many() {
+        for depth in [0, 1] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut expected = Vec::new();
+            for digit in "0123456789abcdef".chars().filter(|_| depth == 1) {
+                fs::create_dir(directory.path().join(String::from(digit))).unwrap();
+            }
+            for number in 0..10 {
+                let folder = if depth == 1 { ["3/", "c/"][number % 2] } else { "" };
+                let first = folder.trim_end_matches('/');
+                expected.push(format!("{folder}sess_{first}x{number}"));
+            }
+            expected.sort();
+            for path in &expected {
+                fs::write(directory.path().join(path), "a|i:1;").unwrap();
+            }
+            let mode = open(directory.path(), depth);
+            for page in 1..=11 {
+                assert_eq!(paths(&mode, &ahead(), page, || ()), expected, "{depth} {page}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_listing_sees_what_was_there_when_it_began_whatever_another_one_keeps() {
+        let directory = tempfile::tempdir().unwrap();
+        let add = |name: &str| fs::write(directory.path().join(name), "a|i:1;").unwrap();
+        ["sess_1", "sess_2", "sess_9"].map(add);
+        let (mode, ahead) = (open(directory.path(), 0), Ahead::default());
+        let early = first_names(&mode, &ahead, "", "sess_2").unwrap();
+        let mut early = Some(early);
+        add("sess_3");
+        // The other listing ends its page at the same place.
+        let seen = paths(&mode, &ahead, 2, || {
+            early.take().into_iter().for_each(|names| ahead.keep("", "sess_2".into(), names));
+        });
+        assert_eq!(seen, ["sess_1", "sess_2", "sess_3", "sess_9"]);
+        let mut old = first_names(&mode, &ahead, "", "").unwrap();
+        old.seen = old.seen.checked_sub(LOOK_AGE_MAX).unwrap();
+        ahead.keep("", "sess_1".into(), old);
+        assert!(ahead.take("", "sess_1").is_none(), "it is too old");
+    }
 }

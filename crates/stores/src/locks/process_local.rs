@@ -5,19 +5,20 @@
 //! parent had it at the fork. So what is kept must be dispensable, and is taken out for anything
 //! that takes time.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, TryLockError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
 /// Attempts to lock the mutex, which is held for nanoseconds.
 const LOCK_ATTEMPTS: usize = 64;
-/// More of them, with pauses, where the holder is a thread of this process: the kernel may have
+/// How long it is waited for where the holder is a thread of this process: the kernel may have
 /// taken the CPU from it.
-const LOCK_PAUSES: usize = 200;
+const LOCK_WAIT_MAX: Duration = Duration::from_millis(20);
 const LOCK_PAUSE: Duration = Duration::from_micros(100);
 
 pub struct ProcessLocal<T> {
-    /// The process that `kept` is of, written under the mutex.
+    /// The process that `kept` is of, written under the mutex. Relaxed: without the mutex it only
+    /// says whether to wait, and an outdated value costs one look or one wait.
     owner: AtomicU32,
     kept: Mutex<T>,
 }
@@ -37,30 +38,42 @@ impl<T> ProcessLocal<T> {
 }
 
 impl<T: Default> ProcessLocal<T> {
-    /// `act` neither waits nor makes a system call. `None` if the mutex stays locked.
+    /// `act` neither waits nor makes a system call. `None` if the mutex stays locked, after at most
+    /// [`LOCK_WAIT_MAX`].
     pub fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.with_pauses(act, || std::thread::sleep(LOCK_PAUSE))
+    }
+
+    fn with_pauses<R>(&self, act: impl FnOnce(&mut T) -> R, pause: impl FnMut()) -> Option<R> {
         let pid = std::process::id();
-        for attempt in 0..LOCK_ATTEMPTS + LOCK_PAUSES {
-            let mut kept = match self.kept.try_lock() {
-                Ok(kept) => kept,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) if attempt < LOCK_ATTEMPTS => {
-                    std::thread::yield_now();
-                    continue;
-                }
-                Err(TryLockError::WouldBlock) if self.owner.load(Ordering::Relaxed) == pid => {
-                    std::thread::sleep(LOCK_PAUSE);
-                    continue;
-                }
-                Err(TryLockError::WouldBlock) => return None,
-            };
-            if self.owner.load(Ordering::Relaxed) != pid {
-                *kept = T::default();
-                self.owner.store(pid, Ordering::Relaxed);
+        let mut kept = self.lock(pid, pause)?;
+        let is_inherited = self.owner.swap(pid, Relaxed) != pid;
+        let inherited = is_inherited.then(|| std::mem::take(&mut *kept));
+        let result = act(&mut kept);
+        drop(kept);
+        // What closes files takes milliseconds.
+        drop(inherited);
+        Some(result)
+    }
+
+    fn lock(&self, pid: u32, mut pause: impl FnMut()) -> Option<MutexGuard<'_, T>> {
+        let (mut attempts, mut deadline) = (0, None);
+        loop {
+            match self.kept.try_lock() {
+                Ok(kept) => return Some(kept),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => attempts += 1,
             }
-            return Some(act(&mut kept));
+            if attempts < LOCK_ATTEMPTS {
+                std::thread::yield_now();
+            } else if self.owner.load(Relaxed) != pid
+                || Instant::now() >= *deadline.get_or_insert_with(|| Instant::now() + LOCK_WAIT_MAX)
+            {
+                return None;
+            } else {
+                pause();
+            }
         }
-        None
     }
 
     /// The default in its place.
@@ -75,15 +88,13 @@ impl<T: Default> ProcessLocal<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     #[test]
     fn what_another_process_kept_is_dropped_and_never_given_out() {
         let local = ProcessLocal::<Vec<&str>>::default();
         local.put(vec!["of the parent"]);
-        local.owner.fetch_add(1, Ordering::Relaxed); // as if this were a child
+        local.owner.fetch_add(1, Relaxed); // as if this were a child
         assert!(local.take().is_empty());
         local.put(vec!["of the child"]);
         assert_eq!(local.take(), ["of the child"]);
@@ -92,26 +103,17 @@ mod tests {
     #[test]
     fn a_frozen_mutex_stops_nobody() {
         let local = ProcessLocal::<u32>::default();
-        local.put(1);
         let _frozen = local.kept.lock().unwrap();
-        local.put(2);
         assert_eq!(local.take(), 0);
-        local.owner.fetch_add(1, Ordering::Relaxed); // as if this were a child
-        let start = Instant::now();
-        assert_eq!(local.take(), 0);
-        assert!(start.elapsed() < LOCK_PAUSE * LOCK_PAUSES as u32, "a child does not pause");
+        local.owner.fetch_add(1, Relaxed); // as if this were a child
+        assert_eq!(local.with_pauses(|_| (), || panic!("a child waits for nobody")), None);
     }
 
     /// On a busy machine a host that was out of order counted as available now and then.
     #[test]
     fn a_thread_that_lost_its_cpu_with_the_mutex_is_waited_for() {
         let local = ProcessLocal::<u32>::default();
-        let held = local.kept.lock().unwrap();
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| local.with(|kept| *kept));
-            std::thread::sleep(Duration::from_millis(3));
-            drop(held);
-            assert_eq!(other.join().unwrap(), Some(0));
-        });
+        let mut held = local.kept.lock().ok();
+        assert_eq!(local.with_pauses(|kept| *kept, || drop(held.take())), Some(0));
     }
 }
