@@ -85,7 +85,7 @@ pub const FEATURES: &[Feature] = &[
     // Processes and servers are killed; the power is never cut.
     Feature::documented("durability tiers", durability),
     // The same for all stores, but a frequent question.
-    Feature::documented(HTTPS, |_| "yes (the cookie's business)".to_owned()),
+    Feature::documented(HTTPS, |_| "yes".to_owned()),
 ];
 
 /// The table in Markdown: a column for each store, a row for each feature.
