@@ -21,7 +21,8 @@ const LANGUAGES: &str = "bench/record/languages.json";
 type Table = (&'static str, &'static str, fn(&Collection) -> String, &'static str);
 
 const TABLES: &[Table] = &[
-    ("docs/benchmark.md", "cycle", tables::cycle, RECORD),
+    ("README.md", "default tier", tables::default_tier, RECORD),
+    ("bench/record/README.md", "cycle", tables::cycle, RECORD),
     ("bench/SOURCES.md", "pages", tables::pages, RECORD),
     ("bench/SOURCES.md", "visitors", tables::visitors, RECORD),
     ("bench/SOURCES.md", "starts", tables::gc::starts, LANGUAGES),

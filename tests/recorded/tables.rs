@@ -121,6 +121,22 @@ pub fn cycle(record: &Collection) -> String {
     format!("\n{measured}\n\n{embedded}\n{socket}\n")
 }
 
+/// `bench cycle` in the engine's own tier, with eight processes.
+pub fn default_tier(record: &Collection) -> String {
+    let run = run(record, "cycle", "--durability 1s --workers 8");
+    let mut stores = titles(run, "cycle");
+    stores.sort_by_key(|title| {
+        std::cmp::Reverse(row(run, title, "cycle", 8).ops_per_second.median as u64)
+    });
+    let rows = stores.iter().map(|title| {
+        let row = row(run, title, "cycle", 8);
+        let times = [row.latency_us.p50, row.latency_us.p999].map(figure);
+        let [p50, p999] = times;
+        vec![code(title), with_range(row), p50, p999]
+    });
+    table(&["row", "locked requests a second", "p50 us", "p99.9 us"], rows)
+}
+
 /// The median of the rounds, with their range.
 fn with_range(row: &Row) -> String {
     let rate = row.ops_per_second;
