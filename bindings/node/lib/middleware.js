@@ -29,6 +29,12 @@ class Session {
     return told(visits.get(this).held.regenerate(options), callback)
   }
 
+  /** Says whose session it is, for example the number of the user; null takes that away. */
+  setOwner (owner) {
+    visits.get(this).held.setOwner(owner)
+    return this
+  }
+
   /** Ends it: a log-out. */
   destroy (callback) {
     return told(visits.get(this).destroy(), callback)

@@ -90,6 +90,12 @@ class Sessions {
     await ask(this.store, (ticket) => this.store.destroy(ticket, id, false))
   }
 
+  /** Ends all sessions of an owner, but for the one with the id `but`: a log-out everywhere.
+   * Returns how many. */
+  async revoke (owner, { but } = {}) {
+    return takeTime((ticket) => this.store.revoke(ticket, owner, but))
+  }
+
   /** Removes expired sessions and returns their number. */
   async collect () {
     return takeTime((ticket) => this.store.collect(ticket, true))
@@ -112,6 +118,8 @@ class Held {
   // As it is stored; null if it is not.
   #text = null
   #idleMs
+  // Whose session the next save makes it; an empty one takes that away.
+  #owner
   #last = Promise.resolve()
   #left = false
 
@@ -142,6 +150,15 @@ class Held {
       throw new RangeError('idleMs is a number of milliseconds, of at least 1 and at most ten years')
     }
     this.#idleMs = idleMs
+  }
+
+  /** Says whose session it is, for example the number of the user after a log-in; null takes that
+   * away. It counts with the next save, and stays until it is set anew. */
+  setOwner (owner) {
+    if (owner !== null && (typeof owner !== 'string' || owner === '')) {
+      throw new TypeError('an owner is a string of 1 to 255 bytes, or null')
+    }
+    this.#owner = owner ?? ''
   }
 
   /** Whether no request has stored it. */
@@ -193,7 +210,7 @@ class Held {
       const text = this.#dumped()
       const changed = text !== this.#text
       if (this.#text !== null && !request.isOpen()) {
-        if (!changed) return 'nothing'
+        if (!changed && this.#owner === undefined) return 'nothing'
         try {
           await this.#reopen()
         } catch (error) {
@@ -203,10 +220,14 @@ class Held {
         }
       }
       const empty = text === '{}' && !this.announced
-      const save = (ticket) => request.save(ticket, id, text, changed, empty, true, this.idleMs)
-      const waits = changed && request.isOpen() && !request.holdsLock()
+      const owner = this.#owner
+      const save = (ticket) =>
+        request.save(ticket, id, text, changed, empty, true, this.idleMs, owner)
+      const changes = changed || owner !== undefined
+      const waits = changes && request.isOpen() && !request.holdsLock()
       const saved = await (waits ? this.#wait(save) : this.#askOrWait(save))
       if (saved === 'stored') this.#text = text
+      if (saved === 'stored' || saved === 'touched') this.#owner = undefined
       // A save gives the lock back, also one of an unchanged session.
       if (saved === 'touched') await this.#close()
       return saved === 'ended' && !changed ? 'nothing' : saved

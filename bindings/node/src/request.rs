@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use napi_derive::napi;
-use sessile_core::{Clock, Error, Result, Sessions};
+use sessile_core::{Clock, Error, Owner, Result, Sessions};
 use sessile_handler::{Access, Save, seconds};
 
 use crate::calls::{Answer, text};
@@ -88,7 +88,8 @@ impl Request {
     }
 
     /// Saves a session and names the result; `payload` is null if it cannot be serialised.
-    /// `idle_ms`: how long it lives, if that is not what the rules say.
+    /// `idle_ms`: how long it lives, if that is not what the rules say. `owner`: whose session it
+    /// is from now on; an empty one takes that away.
     #[napi]
     #[allow(clippy::too_many_arguments, reason = "lib/sessions.js calls it once")]
     pub fn save(
@@ -100,11 +101,17 @@ impl Request {
         empty: bool,
         headers_open: bool,
         idle_ms: Option<f64>,
+        owner: Option<String>,
     ) -> Answer {
         let idle = idle_ms.map(|ms| seconds(ms / 1e3)).transpose();
         self.perform(ticket, move |sessions, State { request, .. }| {
             if let Some(idle) = idle? {
                 request.set_idle(idle);
+            }
+            if let Some(owner) = owner {
+                let named = Some(owner).filter(|owner| !owner.is_empty());
+                let owner = named.map(|owner| Owner::new(owner.as_bytes())).transpose()?;
+                request.set_owner(sessions, owner)?;
             }
             let payload = payload.as_deref().map(str::as_bytes);
             let save = Save { payload, changed, empty, headers_open };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use napi::bindgen_prelude::{Either, Either4};
 use napi_derive::napi;
-use sessile_core::{Counter, Error, ErrorKind, Key, Result, Sessions, Ttl};
+use sessile_core::{Counter, Error, ErrorKind, Key, Owner, Result, Sessions, Ttl};
 use sessile_handler::{look, seconds};
 use sessile_stores::{LazyStore, Settings};
 
@@ -92,6 +92,17 @@ impl Store {
     #[napi]
     pub fn destroy(&self, ticket: i32, id: String, listed: bool) -> Answer {
         self.perform(ticket, move |sessions, _| sessions.destroy(&key(&id, listed)?).map(|()| None))
+    }
+
+    /// Ends all sessions of an owner, but for the one with the id `but`, and answers with their
+    /// number.
+    #[napi]
+    pub fn revoke(&self, ticket: i32, owner: String, but: Option<String>) -> Answer {
+        self.perform(ticket, move |sessions, _| {
+            let but = but.map(|id| Key::session(&id)).transpose()?;
+            let ended = sessions.revoke(Owner::new(owner.as_bytes())?, but.as_ref())?;
+            Ok(Some(Either4::C(ended as f64)))
+        })
     }
 
     /// Removes expired sessions and answers with their number; only a few of them if not `all`.

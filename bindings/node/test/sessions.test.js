@@ -27,6 +27,30 @@ test('a session is kept, and requests of one session take turns', async () => {
   assert.equal(await sessions.peek(first.id), null)
 })
 
+test('the sessions of a user are ended everywhere, but for one', async () => {
+  const sessions = open(stores.engine())
+  const ids = []
+  for (const owner of ['17', '17', '18']) {
+    const session = await sessions.begin()
+    session.data.cart = 1
+    session.setOwner(owner)
+    await session.commit()
+    ids.push(session.id)
+  }
+  const changed = await sessions.begin(ids[1])
+  changed.data.cart = 2
+  await changed.commit() // the owner stays
+  assert.equal(await sessions.revoke('17', { but: ids[0] }), 1)
+  const left = await Promise.all(ids.map((id) => sessions.peek(id)))
+  assert.deepEqual(left, [{ cart: 1 }, null, { cart: 1 }])
+  const leaves = await sessions.begin(ids[0])
+  leaves.setOwner(null)
+  assert.equal(await leaves.save(), 'stored', 'the owner alone is a change')
+  assert.equal(await sessions.revoke('17'), 0)
+  assert.throws(() => leaves.setOwner(''), TypeError)
+  await assert.rejects(sessions.revoke(''), { code: 'invalid-argument' })
+})
+
 // A download that had saved first held the visitor's other requests until it ended.
 test('a save of an unchanged session gives its lock back', async () => {
   const sessions = open(stores.engine(), { lockWaitMs: 20 })

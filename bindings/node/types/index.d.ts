@@ -53,6 +53,11 @@ export class Sessions {
   touch (id: string, idleMs?: number): Promise<void>
   /** Ends the session of an id, even while a request has it. */
   destroy (id: string): Promise<void>
+  /**
+   * Ends all sessions of an owner, but for the one with the id `but`: a log-out everywhere. Returns
+   * how many.
+   */
+  revoke (owner: string, options?: { but?: string }): Promise<number>
   /** Removes expired sessions and returns their number. */
   collect (): Promise<number>
   /** What this process has counted. */
@@ -75,6 +80,11 @@ export class Held {
    * How long it lives after each request, if that is not what the options say: at most ten years.
    */
   idleMs: number | undefined
+  /**
+   * Says whose session it is, for example the number of the user after a log-in; null takes that
+   * away. It counts with the next save, and stays until it is set anew.
+   */
+  setOwner (owner: string | null): void
   /** Stores it and gives its lock back; another commit takes it again. */
   commit (): Promise<Saved>
   /** `commit` that names what another request has ended, and throws nothing for it. */
@@ -124,6 +134,8 @@ export class Session {
   regenerate (options?: { keep?: boolean }): Promise<void>
   regenerate (callback: Done): void
   regenerate (options: { keep?: boolean }, callback: Done): void
+  /** Says whose session it is, for example the number of the user; null takes that away. */
+  setOwner (owner: string | null): this
   /** Ends it: a log-out. */
   destroy (): Promise<void>
   destroy (callback: Done): void

@@ -39,6 +39,31 @@ def test_a_session_is_kept_and_a_new_id_is_not_taken_from_a_cookie(url: str) -> 
         assert len(malformed) == 0
 
 
+def test_the_sessions_of_a_user_are_ended_everywhere_but_for_one(url: str) -> None:
+    sessions = Sessions(url)
+    ids = []
+    for owner in ("17", "17", "18"):
+        with sessions.begin() as session:
+            session["cart"] = 1
+            session.set_owner(owner)
+        ids.append(session.id)
+    with sessions.begin(ids[1]) as changed:
+        changed["cart"] = 2  # the owner stays
+    assert sessions.revoke("17", but=ids[0]) == 1
+    assert [len(sessions.read(id)) for id in ids] == [1, 0, 1]
+
+    async def leaves() -> str:
+        session = sessions.begin(ids[0])
+        await session.load()
+        session.set_owner(None)
+        return await session.asave()
+
+    assert asyncio.run(leaves()) == "stored"  # the owner alone is a change
+    assert sessions.revoke("17") == 0
+    with pytest.raises(sessile.Error):
+        sessions.revoke("")
+
+
 def test_a_block_that_raises_saves_nothing_and_gives_the_lock_back(url: str) -> None:
     sessions = Sessions(url, lock_wait=0)
     with sessions.begin() as session:

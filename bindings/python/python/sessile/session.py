@@ -33,6 +33,8 @@ class Session(MutableMapping[str, Any]):
         # What the serialiser makes of it, if that is not it; None if nobody had to know.
         self._unchanged: bytes | None = None
         self._is_destroyed = False
+        # Whose session the next save makes it; none for a tuple that is not there.
+        self._owner: tuple[str | None] | None = None
         self.idle: float | None = None
         """How many seconds it lives from now on, if that is not what `Sessions` says."""
 
@@ -174,6 +176,11 @@ class Session(MutableMapping[str, Any]):
     def _dumped(self) -> bytes:
         return self._sessions.serializer.dumps(self._data or {})
 
+    def set_owner(self, owner: str | None) -> None:
+        """Says whose session it is, for example the number of the user after a log-in; None takes
+        that away. It counts with the next save, and stays until it is set anew."""
+        self._owner = (owner,)
+
     def save(self) -> str:
         """Stores it and gives its lock back; another save takes it again. Names the result:
         `stored`, `touched` if only its life is longer now, `nothing`; if another request has
@@ -188,7 +195,11 @@ class Session(MutableMapping[str, Any]):
             return "nothing"
         dumped = self._dumped()
         # The lock of a session that was read without it is not taken for a touch.
-        is_touch = self._request.is_open and not self._is_changed(dumped, saves=True)
+        is_touch = (
+            self._request.is_open
+            and self._owner is None
+            and not self._is_changed(dumped, saves=True)
+        )
         return await waiting.save(
             self._sessions.store,
             self._request,
@@ -210,13 +221,15 @@ class Session(MutableMapping[str, Any]):
                 return "replaced"
         changed = self._is_changed(dumped, saves=True)
         payload = before if before is not None and not changed else dumped
+        if self._owner is not None:
+            self._request.set_owner(*self._owner)
         saved = self._request.save(
             id, payload, changed=changed, empty=not self._data, idle=self.idle
         )
         # Also if it was only touched.
         self._request.close()
         if saved in ("stored", "touched"):
-            self._payload, self._unchanged = payload, dumped
+            self._payload, self._unchanged, self._owner = payload, dumped, None
         return saved
 
     def regenerate(self, *, keep_old: bool = False) -> None:

@@ -65,6 +65,11 @@ class Sessions:
         """The session of an id to look at: it waits for nobody and cannot be changed."""
         return Session(self, id, locked=False)
 
+    def revoke(self, owner: str, *, but: str | None = None) -> int:
+        """Ends all sessions of an owner, but for the one with the id `but`: a log-out everywhere.
+        Returns how many."""
+        return self.store.revoke(owner, but=but)
+
     def destroy(self, id: str) -> None:
         """Ends the session of an id, even while a request has it."""
         self.store.destroy(id)
