@@ -151,7 +151,8 @@ fn embedded_round(
     let successors = start_all(run, layout, workers)?;
     // Each must have done something, also on a busy machine. A worker that waits for a lock has
     // not.
-    let deadline = Instant::now() + run.stuck_after + STOP_WITHIN;
+    let stuck_from = Instant::now() + run.stuck_after;
+    let deadline = stuck_from + STOP_WITHIN;
     while !successors.iter().all(|loader| loader.works_since(now))
         && Instant::now() < deadline
         && !interrupted()
@@ -160,7 +161,9 @@ fn embedded_round(
     }
     run.wait(AFTERWARDS);
     let mut took_ns = Vec::new();
-    for log in stop_all(successors, run.stuck_after)? {
+    // What has waited in vain until now need not be waited for once more.
+    let rest = stuck_from.saturating_duration_since(Instant::now());
+    for log in stop_all(successors, rest)? {
         if log.stuck {
             found.count_stuck(run.stuck_after);
         }
