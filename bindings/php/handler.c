@@ -108,11 +108,12 @@ static bool open_store(const char *save_path)
 PS_OPEN_FUNC(sessile)
 {
 	const char *path = sessile_given_path(SESSILE_ARGUMENT(save_path));
+	const bool gets_new_id = sessile_request_is_leaving(SESSILE_G(request)) && regenerates();
 
 	SESSILE_G(printed) = false;
 	/* session_reset() opens an open session. Without this the request would wait for its own lock.
 	 */
-	if (!sessile_request_is_leaving(SESSILE_G(request)) || !regenerates()) {
+	if (!gets_new_id) {
 		sessile_request_reset(SESSILE_G(request));
 	}
 	if (!open_store(path)) {
@@ -120,7 +121,10 @@ PS_OPEN_FUNC(sessile)
 		sessile_log_write();
 		return sessile_fail();
 	}
-	set_rules();
+	/* What sessile_set_lifetime() has said stays. */
+	if (!gets_new_id) {
+		set_rules();
+	}
 	PS_SET_MOD_DATA(&SESSILE_G(store));
 	return SUCCESS;
 }

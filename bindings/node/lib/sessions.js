@@ -168,7 +168,7 @@ class Held {
 
   /** Whether there is something to store or to touch. */
   get isUsed () {
-    return this.#text !== null || Object.keys(this.data).length > 0
+    return this.#text !== null || Boolean(this.#owner) || Object.keys(this.data).length > 0
   }
 
   /** Reads it, and takes its lock unless requests are merged. */
@@ -261,6 +261,7 @@ class Held {
       if (id !== undefined) await this.#ask((ticket) => this.#request.destroy(ticket, id))
       this.#id = undefined
       this.#text = null
+      this.#owner = undefined
       this.announced = false
       this.#load({})
     })

@@ -6,7 +6,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 export interface SessionsOptions {
   /** A session lives for so long after each request. A day, or the `maxAge` of the cookie. */
   idleMs?: number
-  /** A session lives for so long until a second request uses it: robots come once. */
+  /**
+   * A session lives for so long until a second request uses it or it has an owner: robots come once.
+   */
   firstLifetimeMs?: number
   /** A session ends so long after its creation, whatever its requests do. */
   lifetimeMs?: number

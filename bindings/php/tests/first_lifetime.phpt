@@ -20,8 +20,19 @@ visit($remembered, fn () => sessile_set_lifetime(60));
 visit($twice);
 visit($short);
 visit($short, fn () => sessile_set_lifetime(0.5));
+// A log-in that is remembered, in either order.
+$logged_in = [];
+foreach ([true, false] as $before) {
+    visit($logged_in[] = fresh_id(), function () use ($before, &$logged_in) {
+        $before && sessile_set_lifetime(60);
+        $new = session_regenerate_id(true);
+        $before || sessile_set_lifetime(60);
+        $logged_in[count($logged_in) - 1] = session_id();
+        return $new;
+    });
+}
 usleep(1200000);
-foreach ([$once, $twice, $owned, $remembered, $short] as $id) {
+foreach ([$once, $twice, $owned, $remembered, $short, ...$logged_in] as $id) {
     echo count(stored($id)), "\n";
 }
 var_dump(@sessile_set_lifetime(1));
@@ -35,10 +46,14 @@ try {
 bool(true)
 bool(true)
 bool(true)
+bool(true)
+bool(true)
 0
 1
 1
 1
 0
+1
+1
 bool(false)
 sessile_set_lifetime(): Argument #1 ($seconds) must be a number of seconds from 0.001 to 315360000

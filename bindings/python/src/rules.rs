@@ -12,8 +12,8 @@ pub(crate) struct Rules(pub(crate) sessile_handler::Rules);
 #[pymethods]
 impl Rules {
     #[new]
-    #[pyo3(signature = (*, idle, first_lifetime=None, lifetime=None, lock_wait=30.0, grace=30.0, lazy_start=true,
-        touch_unlocked=false, best_effort=false, read_on_lock_timeout=false,
+    #[pyo3(signature = (*, idle, first_lifetime=None, lifetime=None, lock_wait=30.0, grace=30.0,
+        lazy_start=true, touch_unlocked=false, best_effort=false, read_on_lock_timeout=false,
         concurrency="exclusive", format=None, on_conflict="last"))]
     #[allow(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(

@@ -43,7 +43,8 @@ pub(crate) unsafe fn sessions_of<'a>(store: *const sessile_store) -> Result<&'a 
     unsafe { store.as_ref() }.map(|store| &store.sessions).ok_or_else(|| null_pointer("the store"))
 }
 
-/// The version of this interface. It changes when programs must be built anew.
+/// The version of this interface. After the first release it changes when programs must be built
+/// anew.
 pub const SESSILE_ABI: u32 = 1;
 
 /// The `SESSILE_ABI` of this library, which a program compares with that of its header.

@@ -49,9 +49,7 @@ impl Head {
     #[inline]
     #[must_use]
     pub fn with_owner(mut self, set: OwnerChange) -> Head {
-        if let OwnerChange::Set(owner) = set {
-            self.owner = owner;
-        }
+        self.owner = set.after(self.owner);
         self
     }
 
@@ -69,6 +67,16 @@ pub enum OwnerChange {
     Keep,
     /// The session gets this one, or none.
     Set(Option<Owner>),
+}
+
+impl OwnerChange {
+    /// The owner of a session that had this one.
+    pub fn after(self, before: Option<Owner>) -> Option<Owner> {
+        match self {
+            OwnerChange::Keep => before,
+            OwnerChange::Set(owner) => owner,
+        }
+    }
 }
 
 // A payload holds carts and log-ins: `{:?}` must not put it into a log line.

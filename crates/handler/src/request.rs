@@ -25,6 +25,8 @@ pub struct Request {
     state: State,
     /// The last id that was made for this visitor, whose cookie is in this response.
     made: Option<Key>,
+    /// The session that this request has stored first, under the id that it has now.
+    created: Option<Key>,
     /// A lock was not free in time; see [`Rules::best_effort`].
     waited: bool,
     /// What the next save does with the owner of its session.
@@ -103,6 +105,7 @@ impl Request {
             opened_by: process(),
             state: State::Closed,
             made: None,
+            created: None,
             waited: false,
             owner: OwnerChange::Keep,
             unsaved_owner: None,
@@ -286,14 +289,15 @@ impl Request {
 
     /// Ends the use of the session, saved or not, and gives its lock back.
     pub fn close(&mut self, sessions: &Sessions, headers_open: bool) -> Closed {
-        let (rules, made) = (&self.rules, self.made.as_ref());
+        let (rules, made, created) = (&self.rules, self.made.as_ref(), self.created.as_ref());
         let closed = match &self.state {
             State::Active(
-                Session { key, hold: Hold::Unlocked { absence, .. }, .. },
+                Session { key, hold: Hold::Unlocked { absence, owner }, .. },
                 Phase::Open,
             ) => {
                 if absence.is_none() && rules.touch_unlocked {
-                    let _ = touch_unlocked(sessions, rules, key);
+                    let ttl = rules.ttl(created == Some(key), *owner);
+                    let _ = ttl.and_then(|ttl| touch_unlocked(sessions, key, ttl));
                 }
                 let withdraw =
                     rules.lazy_start && absence.is_some() && made == Some(key) && headers_open;
@@ -331,7 +335,7 @@ impl Request {
     /// Forgets the request, too.
     pub fn end(&mut self) {
         self.reset();
-        self.made = None;
+        (self.made, self.created) = (None, None);
         self.waited = false;
     }
 

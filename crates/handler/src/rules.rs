@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use sessile_core::{Head, Limits, Record, Result, Sessions, Timestamp, Ttl};
+use sessile_core::{Head, Limits, Owner, Record, Result, Sessions, Timestamp, Ttl};
 
 use crate::format::can_split;
 
@@ -104,17 +104,14 @@ impl Default for Rules {
 impl Rules {
     /// The time to live of a save. Out of range times become the nearest that a store takes:
     /// applications write any large number for "for ever".
-    pub(crate) fn ttl(&self) -> Result<Ttl> {
-        self.ttl_of(self.idle)
-    }
-
-    /// Of a save by the request that has made the session.
-    pub(crate) fn first_ttl(&self) -> Result<Ttl> {
-        self.ttl_of(self.first_lifetime.map_or(self.idle, |first| first.min(self.idle)))
-    }
-
-    fn ttl_of(&self, idle: Duration) -> Result<Ttl> {
+    ///
+    /// `is_new`: the request that saves has made the session.
+    pub(crate) fn ttl(&self, is_new: bool, owner: Option<Owner>) -> Result<Ttl> {
         let clamped = |time: Duration| time.clamp(Duration::from_millis(1), Limits::TTL_MAX);
+        let idle = match self.first_lifetime {
+            Some(first) if is_new && owner.is_none() => first.min(self.idle),
+            _ => self.idle,
+        };
         let ttl = Ttl::sliding(clamped(idle))?;
         self.absolute_lifetime.map_or(Ok(ttl), |lifetime| ttl.within(clamped(lifetime)))
     }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use sessile_core::{Clock, Sessions, Stat, Timestamp};
-use sessile_handler::{Access, Request, Rules, Save, Saved};
+use sessile_core::{Clock, Key, Sessions, Stat, Timestamp};
+use sessile_handler::{Access, Concurrency, Format, OnConflict, Request, Rules, Save, Saved};
 
 const SECONDS: u64 = 7_200;
 const SECOND_VISIT_AFTER: u64 = 30;
@@ -37,11 +37,52 @@ fn stored(first_lifetime: Option<Duration>) -> Stat {
     sessions.stat().unwrap()
 }
 
+/// Django, Python and Node save a new session without opening it, some of them twice.
+#[test]
+fn a_session_that_was_never_opened_has_a_first_lifetime_too_also_under_a_new_id() {
+    let clock = Clock::manual(Timestamp::from_ms(1_000_000));
+    let context = sessile_stores::Context { clock: clock.clone() };
+    let sessions = sessile_stores::open("memory:", &context).unwrap();
+    let first_lifetime = Some(Duration::from_secs(60));
+    let merge = Concurrency::Merge { format: Some(Format::Php), on_conflict: OnConflict::LastWins };
+    for concurrency in [Concurrency::Exclusive, merge] {
+        let rules = Rules { first_lifetime, touch_unlocked: true, concurrency, ..Rules::default() };
+        let mut request = Request::new(clock.clone(), || 1, rules);
+        let mut save = |request: &mut Request, id, changed| {
+            let payload = Some(&b"a|i:1;"[..]);
+            let save = Save { payload, changed, empty: false, headers_open: true };
+            request.save(&sessions, id, save).unwrap()
+        };
+        assert!(matches!(save(&mut request, "robot", true), Saved::Stored));
+        request.reopen(&sessions, "robot", b"a|i:1;").unwrap();
+        assert!(matches!(save(&mut request, "robot", false), Saved::Touched));
+        request.close(&sessions, true);
+        // What it only reads is no second use.
+        request.open(&sessions, "robot", Access::Unlocked).unwrap();
+        request.loaded();
+        request.close(&sessions, true);
+        request.open(&sessions, "robot", Access::Locked).unwrap();
+        request.loaded();
+        save(&mut request, "robot", false);
+        request.close(&sessions, true);
+        request.open(&sessions, "robot", Access::Locked).unwrap();
+        request.loaded();
+        request.regenerate(&sessions, "robot", "moved", false).unwrap();
+        save(&mut request, "moved", true);
+        request.end();
+        clock.advance(Duration::from_secs(61));
+        let moved = Key::session("moved").unwrap();
+        assert!(sessions.peek(&moved).unwrap().is_none(), "{concurrency:?}");
+        sessions.destroy(&moved).unwrap();
+        clock.advance(Duration::from_secs(100_000));
+    }
+}
+
 #[test]
 fn six_robots_of_ten_visitors_leave_less_than_half_of_the_sessions() {
     let (all, few) = (stored(None), stored(Some(Duration::from_secs(60))));
     // Robots live for 60 s in place of 1,440, the others for 1,470.
-    let others = 4 * 147;
+    let others = 4 * 147 - 1; // the last second of one has just ended
     assert_eq!((all.sessions, few.sessions), (6 * 144 + others, 6 * 6 + others));
     assert!(few.payload_bytes * 2 < all.payload_bytes, "{few:?} {all:?}");
 }

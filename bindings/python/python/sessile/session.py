@@ -63,7 +63,7 @@ class Session(MutableMapping[str, Any]):
     @property
     def is_opened(self) -> bool:
         """Whether the application has used it."""
-        return self._data is not None
+        return self._data is not None or self._owner is not None
 
     @property
     def is_destroyed(self) -> bool:
@@ -185,14 +185,16 @@ class Session(MutableMapping[str, Any]):
         """Stores it and gives its lock back; another save takes it again. Names the result:
         `stored`, `touched` if only its life is longer now, `nothing`; if another request has
         ended it meanwhile `logged-out`, `replaced` (by a new id) or `ended`."""
-        if self._data is None:
+        if not self.is_opened:
             return "nothing"
+        self._loaded()
         return waiting.now(self._request, partial(self._store, self._dumped()))
 
     async def asave(self) -> str:
         """`save` for a coroutine."""
-        if self._data is None:
+        if not self.is_opened:
             return "nothing"
+        await self.load()
         dumped = self._dumped()
         # The lock of a session that was read without it is not taken for a touch.
         is_touch = (
@@ -209,7 +211,7 @@ class Session(MutableMapping[str, Any]):
         )
 
     def _store(self, dumped: bytes) -> str:
-        if self._payload is None and not self._data:
+        if self._payload is None and not self._data and not (self._owner and self._owner[0]):
             return "nothing"
         id, before = self.id, self._payload
         if before is not None and not self._request.is_open:
@@ -271,7 +273,7 @@ class Session(MutableMapping[str, Any]):
         await waiting.ask(self._sessions.store, self.destroy)
 
     def _forget(self) -> None:
-        self._id, self._payload, self._data = None, None, {}
+        self._id, self._payload, self._data, self._owner = None, None, {}, None
         self._unchanged, self._is_destroyed = self._dumped(), True
 
     def release(self) -> None:

@@ -64,8 +64,13 @@ const CHANGED: &str = ", changed";
 
 /// Whether it has a URL, of which results keep only the scheme.
 fn names_store_by_url(command: &str) -> bool {
-    let mut words = command.split_whitespace().skip_while(|word| !word.starts_with("--stores"));
-    words.by_ref().take(2).any(|word| word.contains(':'))
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let of_stores = |pair: &[&str]| match *pair {
+        ["--stores", stores] => stores.contains(':'),
+        [word, ..] => word.starts_with("--stores=") && word.contains(':'),
+        [] => false,
+    };
+    words.windows(2).any(of_stores) || words.last().is_some_and(|last| of_stores(&[last]))
 }
 
 fn refused(why: &str) -> UsageError {

@@ -98,8 +98,10 @@ impl Request {
         };
         let (old, new) = (session.key.clone(), Key::session(id)?);
         let moved = move_to(sessions, &self.rules, session, keeps, new.clone())?;
-        if self.made.as_ref() == Some(&old) {
-            self.made = Some(new);
+        for known in [&mut self.made, &mut self.created] {
+            if known.as_ref() == Some(&old) {
+                *known = Some(new.clone());
+            }
         }
         self.state = State::Active(moved, Phase::Loading);
         Ok(())

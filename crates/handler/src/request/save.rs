@@ -100,15 +100,15 @@ impl Request {
                 // Otherwise the save would wait for the lock of its own request.
                 self.let_go();
             }
-            let saved = (payload, self.owner);
-            return store_anew(sessions, &self.rules, Key::session(id)?, saved);
+            return self.save_unopened(sessions, id, payload);
         };
         if session.end.is_some_and(|end| end <= self.clock.now()) {
             self.let_go();
             return Ok(Saved::Ended);
         }
         let (rules, set) = (&self.rules, session.hold.owner_change(self.owner));
-        if let Some(saved) = lock_snapshot(session, sessions, rules, (payload, set))? {
+        let created = self.created.as_ref() == Some(&session.key);
+        if let Some(saved) = lock_snapshot(session, sessions, rules, created, (payload, set))? {
             return Ok(saved);
         }
         let locked = match &mut session.hold {
@@ -123,13 +123,8 @@ impl Request {
             }
         };
         let sets_owner = set != OwnerChange::Keep;
-        let owner = match set {
-            OwnerChange::Keep => locked.lease.owner(),
-            OwnerChange::Set(owner) => owner,
-        };
-        // A second save of the request that has made it is no second use.
-        let is_first = !locked.stored || self.made.as_ref() == Some(&session.key);
-        let ttl = if is_first && owner.is_none() { rules.first_ttl() } else { rules.ttl() }?;
+        let (is_new, owner) = (!locked.stored, set.after(locked.lease.owner()));
+        let ttl = rules.ttl(is_new || created, owner)?;
         if !locked.stored && save.empty && !sets_owner && rules.lazy_start {
             // The browser keeps a cookie that cannot be withdrawn, so its session is stored.
             match self.made.as_ref().is_some_and(|made| made.id() == id) {
@@ -148,8 +143,22 @@ impl Request {
             std::mem::replace(&mut session.hold, Hold::Unlocked { absence: None, owner: None });
         let Hold::Locked(locked) = hold else { unreachable!("it was matched above") };
         let saved = commit(sessions, rules, &session.key, locked, (payload, set, ttl));
+        if is_new && matches!(saved, Ok(Saved::Stored)) {
+            self.created = Some(session.key.clone());
+        }
         self.let_go();
         saved
+    }
+
+    /// A session that this request has not opened: a new one.
+    fn save_unopened(&mut self, sessions: &Sessions, id: &str, payload: &[u8]) -> Result<Saved> {
+        let (key, owner) = (Key::session(id)?, self.owner.after(None));
+        let with = (payload, self.owner, self.rules.ttl(true, owner)?);
+        let saved = store_anew(sessions, &self.rules, &key, with)?;
+        if matches!(saved, Saved::Stored) {
+            self.created = Some(key);
+        }
+        Ok(saved)
     }
 }
 
@@ -159,13 +168,12 @@ fn lock_snapshot(
     session: &mut Session,
     sessions: &Sessions,
     rules: &Rules,
+    created: bool,
     (payload, set): (&[u8], OwnerChange),
 ) -> Result<Option<Saved>> {
-    if !matches!(session.hold, Hold::Snapshot { .. }) {
-        return Ok(None);
-    }
+    let Hold::Snapshot { owner, .. } = session.hold else { return Ok(None) };
     if session.payload == payload && set == OwnerChange::Keep {
-        return touch_unlocked(sessions, rules, &session.key).map(Some);
+        return touch_unlocked(sessions, &session.key, rules.ttl(created, owner)?).map(Some);
     }
     match session.lock(sessions, rules, Removals::Lose) {
         Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(Some(Saved::Replaced(error))),
@@ -176,8 +184,8 @@ fn lock_snapshot(
 
 /// Lets a session live longer that was read without its lock. If it is gone meanwhile, the request
 /// succeeds all the same.
-pub(super) fn touch_unlocked(sessions: &Sessions, rules: &Rules, key: &Key) -> Result<Saved> {
-    match sessions.touch(key, rules.ttl()?) {
+pub(super) fn touch_unlocked(sessions: &Sessions, key: &Key, ttl: Ttl) -> Result<Saved> {
+    match sessions.touch(key, ttl) {
         Err(error) if *error.kind() == ErrorKind::Gone => Ok(Saved::Nothing),
         touched => touched.map_or_else(logged_out, |()| Ok(Saved::Touched)),
     }
@@ -200,7 +208,7 @@ fn commit(
         Err(error) if *error.kind() == ErrorKind::Gone => {
             // The owner went with the record.
             let set = if set == OwnerChange::Keep { kept(owner) } else { set };
-            store_anew(sessions, rules, key.clone(), (payload, set))
+            store_anew(sessions, rules, key, (payload, set, ttl))
         }
         Err(error) => logged_out(error),
         Ok(()) => {
@@ -216,22 +224,22 @@ fn commit(
 fn store_anew(
     sessions: &Sessions,
     rules: &Rules,
-    key: Key,
-    (payload, set): (&[u8], OwnerChange),
+    key: &Key,
+    (payload, set, ttl): (&[u8], OwnerChange, Ttl),
 ) -> Result<Saved> {
-    let mut begun = sessions.begin(&key, rules.lock_wait)?;
+    let mut begun = sessions.begin(key, rules.lock_wait)?;
     if begun.moved || begun.absence == Absence::Regenerated {
-        return Ok(Saved::Replaced(replaced(sessions, &key)));
+        return Ok(Saved::Replaced(replaced(sessions, key)));
     }
     if begun.absence == Absence::Destroyed {
-        return logged_out(sessions.refuse_save(&key, ErrorKind::Destroyed.into()));
+        return logged_out(sessions.refuse_save(key, ErrorKind::Destroyed.into()));
     }
     if begun.record.is_some() {
         let why = "another request has stored a session under this id; nothing is saved";
-        return Err(sessions.refuse_save(&key, Error::new(ErrorKind::Exists, why)));
+        return Err(sessions.refuse_save(key, Error::new(ErrorKind::Exists, why)));
     }
     begun.lease.change_owner(set)?;
-    begun.lease.commit(payload, rules.ttl()?).map_or_else(logged_out, |()| Ok(Saved::Stored))
+    begun.lease.commit(payload, ttl).map_or_else(logged_out, |()| Ok(Saved::Stored))
 }
 
 fn kept(owner: Option<Owner>) -> OwnerChange {

@@ -12,7 +12,7 @@ use sessile_core::{Error, ErrorKind, Result, Timestamp};
 use crate::locks::byte_lock::monotonic_ns;
 
 /// Longer than a write takes, and than the steps of the clock that file systems go by.
-const REST: Duration = Duration::from_secs(1);
+const REST: Duration = Duration::from_secs(10);
 
 /// `why` never names the file: its name is the id.
 pub fn failed(why: impl Into<Cow<'static, str>>, errno: Errno) -> Error {
@@ -95,11 +95,12 @@ pub fn mtime(stat: &Stat) -> Timestamp {
     Timestamp::from_ms(ms.saturating_add(stat.st_mtime_nsec / 1_000_000))
 }
 
-/// Whether nobody has changed a file or its attributes since `stat`, nor for a while before it.
-/// Each change sets the change time to the present, and no program can set it to another moment.
-pub fn is_at_rest(file: &OwnedFd, stat: &Stat) -> Result<bool> {
+/// Whether nobody has changed a file or its attributes since `stat`, nor for a while before
+/// `asked`, a moment before it. Each change begins by setting the change time to the present, and no
+/// program can set it to another moment.
+pub fn is_at_rest(file: &OwnedFd, stat: &Stat, asked: SystemTime) -> Result<bool> {
     let changed = |stat: &Stat| (stat.st_ctime, stat.st_ctime_nsec);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = asked.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let (seconds, nanoseconds) = changed(stat);
     let seconds = u64::try_from(seconds).unwrap_or(0);
     let since = Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds);
@@ -115,22 +116,23 @@ pub fn fence() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::thread::sleep;
-
     use super::*;
 
     #[test]
-    fn a_file_is_at_rest_when_nobody_has_changed_it_for_a_second() {
+    fn a_file_is_at_rest_when_nobody_has_changed_it_for_a_while() {
         let file = OwnedFd::from(tempfile::tempfile().unwrap());
         write_at(&file, b"a", 0).unwrap();
-        // The time that PHP's readers go by may be set, to any moment.
+        // Its time may be set, to any moment.
         set_time(&file, Timestamp::from_ms(1_000)).unwrap();
-        assert!(!is_at_rest(&file, &examine(&file).unwrap()).unwrap());
-        sleep(REST + Duration::from_millis(50));
-        let stat = examine(&file).unwrap();
-        assert!(is_at_rest(&file, &stat).unwrap());
+        let (stat, now) = (examine(&file).unwrap(), SystemTime::now());
+        assert!(!is_at_rest(&file, &stat, now).unwrap());
+        let later = now + REST + Duration::from_millis(1);
+        assert!(is_at_rest(&file, &stat, later).unwrap());
+        let earlier = examine(&file).unwrap();
+        // A step of the clock of file systems.
+        std::thread::sleep(Duration::from_millis(20));
         write_at(&file, b"b", 0).unwrap();
         set_time(&file, Timestamp::from_ms(1_000)).unwrap();
-        assert!(!is_at_rest(&file, &stat).unwrap(), "it was written between the two looks");
+        assert!(!is_at_rest(&file, &earlier, later).unwrap(), "it was written between the looks");
     }
 }

@@ -69,8 +69,8 @@ fn open_listing(mode: &impl Mode, folder: &str) -> Result<Option<Dir>> {
 /// no other look at all names of it. A session that is added to the folder meanwhile may be missed,
 /// like one that is added before that place.
 ///
-/// Invariant: a page gets names of a look at the folder that is no older than its listing. The kept
-/// look is the newest of all listings.
+/// Invariant: what is kept is never replaced by an older look, so that a page gets names of a look
+/// at the folder that is no older than its listing.
 pub struct Ahead {
     kept: ProcessLocal<Option<NamesAhead>>,
     batch: usize,
@@ -127,10 +127,10 @@ pub fn walk_in_order(
     visit: &mut impl FnMut(&str, &Key) -> Result<bool>,
 ) -> Result<bool> {
     let mut from = after.to_owned();
+    let mut ahead_of_it = ahead.take(folder, after);
     loop {
-        let first = ahead
-            .take(folder, &from)
-            .map_or_else(|| first_names(mode, ahead, folder, &from), Ok)?;
+        let first =
+            ahead_of_it.take().map_or_else(|| first_names(mode, ahead, folder, &from), Ok)?;
         let FirstNames { mut names, are_all, seen } = first;
         while let Some(name) = names.pop_first() {
             let path = format!("{folder}{name}");
@@ -253,7 +253,7 @@ mod tests {
     fn a_listing_sees_what_was_there_when_it_began_whatever_another_one_keeps() {
         let directory = tempfile::tempdir().unwrap();
         let add = |name: &str| fs::write(directory.path().join(name), "a|i:1;").unwrap();
-        ["sess_1", "sess_2", "sess_9"].map(add);
+        ["sess_1", "sess_2", "sess_9"].into_iter().for_each(add);
         let (mode, ahead) = (open(directory.path(), 0), Ahead::default());
         let early = first_names(&mode, &ahead, "", "sess_2").unwrap();
         let mut early = Some(early);

@@ -32,7 +32,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{OFlags, RenameFlags, Stat};
 use sessile_core::{
@@ -99,11 +99,12 @@ impl PhpMode {
     }
 
     /// Reads without the lock. A payload that fits its note is whole. Any other was written by PHP,
-    /// or is being written. It is whole, too, if the file was left alone for a while, and if not, two
-    /// reads that agree decide; but an unfinished commit decides before both.
+    /// or is being written. It is whole, too, if nobody has changed the file for a while; otherwise
+    /// two reads that agree decide, but an unfinished commit decides before both.
     fn snapshot(&self, key: &Key) -> Result<Option<(Head, Vec<u8>)>> {
         let (name, mut before) = (self.shared.file(key)?, None);
         for _ in 0..SNAPSHOT_TRIES_MAX {
+            let asked = SystemTime::now();
             let Some((file, stat)) = name.open_checked(OFlags::RDONLY)? else { return Ok(None) };
             let payload = read_payload(&file, size(&stat))?;
             let note = Note::read(&file);
@@ -120,7 +121,7 @@ impl PhpMode {
             {
                 return Ok(redo.record(self.maxlifetime));
             }
-            if is_at_rest(&file, &stat)? {
+            if is_at_rest(&file, &stat, asked)? {
                 return Ok(record(seen.2));
             }
             before = Some(seen);
