@@ -173,8 +173,8 @@ C<nothing>, C<logged-out> (another request has destroyed the session; nothing is
 C<replaced> (it has another id by now) or C<ended> (the end of its lifetime). C<touch> saves what was
 read. C<regenerate($new_id, $keeps)> gives it another id and keeps the lock; unless C<$keeps> is
 false, the old id shows the session as it was before, for the grace. C<set_owner($name)> says whose session
-it is, for example the number of the user; undef takes that away. It counts with the next save, and
-stays until it is set anew. C<destroy> is a log-out.
+it is, for example the number of the user; undef takes that away. It counts with the next save; later
+ones keep it. C<destroy> is a log-out.
 C<release> gives the lock back; so does the end of the object.
 
 =cut
