@@ -123,9 +123,8 @@ pub fn cycle(record: &Collection) -> String {
 
 /// `bench cycle` in the engine's own tier, with eight processes.
 pub fn default_tier(record: &Collection) -> String {
-    let tier = |run: &&Report| run.results.first().is_some_and(|row| row.durability == "1s");
-    let mut cycles = record.runs.iter().filter(|run| run.experiment() == Some("cycle"));
-    let run = cycles.find(tier).unwrap_or_else(|| panic!("the record has no cycle in tier 1s"));
+    let run = run(record, "cycle", "");
+    assert!(run.results.iter().all(|row| row.durability == "1s"));
     let mut stores = titles(run, "cycle");
     stores.sort_by_key(|title| {
         std::cmp::Reverse(row(run, title, "cycle", 8).ops_per_second.median as u64)

@@ -22,7 +22,8 @@
 // Size of a message, including its zero byte.
 #define SESSILE_MESSAGE_BYTES 1024
 
-// The version of this interface. It changes when programs must be built anew.
+// The version of this interface. After the first release it changes when programs must be built
+// anew.
 #define SESSILE_ABI 1
 
 // The largest time to live in milliseconds: ten years. Larger values are refused.
@@ -172,6 +173,9 @@ typedef struct {
   uint64_t lock_wait_ms;
   // A session lives for so long after each request.
   uint64_t idle_ms;
+  // A session without an owner lives for so long, and not longer than `idle_ms`, until a second
+  // request uses it; 0: `idle_ms`.
+  uint64_t first_lifetime_ms;
   // A session ends so long after its creation; 0: it does not.
   uint64_t lifetime_ms;
   // For so long after a regeneration the old id shows the session as it was before.
@@ -342,6 +346,10 @@ sessile_code sessile_request_set_owner(sessile_request *request,
                                        sessile_store *store,
                                        sessile_bytes owner,
                                        sessile_error *error);
+
+// Changes how long the session lives after this request, in place of `idle_ms` and
+// `first_lifetime_ms`; until `sessile_request_set_rules`.
+void sessile_request_set_idle(sessile_request *request, uint64_t idle_ms);
 
 // Opens a session again that this request has saved, to save it once more: a save gives the lock
 // back. `saved` is the payload of that save. If another request has changed the session in

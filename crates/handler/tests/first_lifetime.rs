@@ -48,7 +48,7 @@ fn a_session_that_was_never_opened_has_a_first_lifetime_too_also_under_a_new_id(
     for concurrency in [Concurrency::Exclusive, merge] {
         let rules = Rules { first_lifetime, touch_unlocked: true, concurrency, ..Rules::default() };
         let mut request = Request::new(clock.clone(), || 1, rules);
-        let mut save = |request: &mut Request, id, changed| {
+        let save = |request: &mut Request, id, changed| {
             let payload = Some(&b"a|i:1;"[..]);
             let save = Save { payload, changed, empty: false, headers_open: true };
             request.save(&sessions, id, save).unwrap()
