@@ -50,8 +50,8 @@ impl Feature {
 }
 
 /// The meaning of the table's marks.
-pub const LEGEND: &str = "Rows with * say what stores are documented to do; all other rows are \
-                          tested on each store, survival of a restart in its strongest tier.";
+pub const LEGEND: &str = "Rows with * say what is documented; all others are tested on each \
+                          store, a restart in its strongest tier.";
 
 const URL: &str = "URL";
 const HTTPS: &str = "works behind HTTPS";
