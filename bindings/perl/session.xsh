@@ -216,21 +216,6 @@ regenerate(SV *holder, SV *to_id, bool keeps = true)
     OUTPUT:
 	RETVAL
 
-# The next save sets the owner, or takes it away if it is undef.
-void
-set_owner(SV *holder, SV *owner)
-    INIT:
-	sessile_error error;
-	sessile_code code;
-	sessile_bytes name = { NULL, 0 };
-	held_session *held = session_of(aTHX_ holder);
-    CODE:
-	if (SvOK(owner)) {
-		name = bytes_of(aTHX_ owner);
-	}
-	code = sessile_request_set_owner(held->request, held->opened->store, name, &error);
-	check(aTHX_ code, &error);
-
 void
 destroy(SV *holder)
     INIT:

@@ -92,24 +92,6 @@ destroy(SV *self, SV *id)
 	check(aTHX_ code, &error);
 
 UV
-revoke(SV *self, SV *owner, SV *but = &PL_sv_undef)
-    INIT:
-	sessile_error error;
-	uint64_t ended = 0;
-	sessile_code code;
-	sessile_bytes spared = { "", 0 };
-    CODE:
-	if (SvOK(but)) {
-		spared = bytes_of(aTHX_ but);
-	}
-	code = sessile_revoke(store_of(aTHX_ self)->store, bytes_of(aTHX_ owner), spared, &ended,
-		&error);
-	check(aTHX_ code, &error);
-	RETVAL = ended;
-    OUTPUT:
-	RETVAL
-
-UV
 collect(SV *self, bool all = false)
     INIT:
 	sessile_error error;

@@ -158,8 +158,7 @@ returns the store that is open already.
 C<begin($id)> locks and reads a session, C<read_only($id)> reads it without its lock; both return a
 session. C<peek($id)> is the payload, or undef. C<destroy($id)> waits for nobody, and what a request
 saves that had the session open is refused. C<touch($id)> lets a session live longer.
-C<revoke($owner, $but)> ends all sessions of an owner, but the one with the id C<$but>, and returns
-their number. C<collect($all)> removes expired sessions, where they do not go by themselves, and returns their
+C<collect($all)> removes expired sessions, where they do not go by themselves, and returns their
 number: few, or all. C<counters> is a hash of what could not be saved or locked so far. C<label> is
 the URL without secrets. C<Sessile::new_id($digits)> is a random hexadecimal id.
 
@@ -172,9 +171,7 @@ C<stale> at once. Both saves return C<stored>, C<touched>,
 C<nothing>, C<logged-out> (another request has destroyed the session; nothing is stored),
 C<replaced> (it has another id by now) or C<ended> (the end of its lifetime). C<touch> saves what was
 read. C<regenerate($new_id, $keeps)> gives it another id and keeps the lock; unless C<$keeps> is
-false, the old id shows the session as it was before, for the grace. C<set_owner($name)> says whose session
-it is, for example the number of the user; undef takes that away. It counts with the next save; later
-ones keep it. C<destroy> is a log-out.
+false, the old id shows the session as it was before, for the grace. C<destroy> is a log-out.
 C<release> gives the lock back; so does the end of the object.
 
 =cut

@@ -27,24 +27,6 @@ subtest 'a session is kept from one request to the next' => sub {
     is $sessions->peek('unknown'), undef;
 };
 
-subtest 'the sessions of a user are ended everywhere, but for one' => sub {
-    my @id = map { Sessile::new_id() } 1 .. 3;
-    for my $id (@id) {
-        my $session = $sessions->begin($id);
-        $session->set_owner($id eq $id[2] ? '18' : '17');
-        is $session->commit('cart'), 'stored';
-    }
-    is $sessions->begin($id[1])->commit('changed'), 'stored', 'the owner stays';
-    is $sessions->revoke('17', $id[0]), 1;
-    is_deeply [map { $sessions->peek($_) } @id], ['cart', undef, 'cart'];
-    my $session = $sessions->begin($id[0]);
-    $session->set_owner(undef);
-    is $session->touch, 'stored', 'the owner alone is a change';
-    undef $session;
-    is $sessions->revoke('17'), 0;
-    is kind_of(sub { $sessions->revoke('') }), 'invalid-argument';
-};
-
 subtest 'requests of one session take turns' => sub {
     my $id   = Sessile::new_id();
     my $held = $sessions->begin($id);

@@ -96,8 +96,8 @@ pub fn mtime(stat: &Stat) -> Timestamp {
 }
 
 /// Whether nobody has changed a file or its attributes since `stat`, nor for a while before
-/// `asked`, a moment before it. Each change begins by setting the change time to the present, and no
-/// program can set it to another moment.
+/// `asked`, a moment before it. Each change begins by setting the change time to the present, and
+/// no program can set it to another moment.
 pub fn is_at_rest(file: &OwnedFd, stat: &Stat, asked: SystemTime) -> Result<bool> {
     let changed = |stat: &Stat| (stat.st_ctime, stat.st_ctime_nsec);
     let now = asked.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
