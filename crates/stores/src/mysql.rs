@@ -31,6 +31,7 @@ mod login;
 pub mod options;
 mod public_key;
 mod regenerate;
+mod role;
 pub mod row;
 mod schema;
 mod server;
@@ -44,20 +45,20 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, HeldLock, Key,
+    Bin, Budget, Capabilities, Clock, Cursor, Error, ErrorKind, Filter, Found, Head, HeldLock, Key,
     Listed, Owner, OwnerChange, Page, Result, Sessions, Stat, Store, Stored, Swept, Ttl,
     follow_regenerated, read_aliases,
 };
 
-use self::connection::Connection;
-use self::failure::Attempt;
-use self::lock::{Held, LockNames};
+use self::connection::{Connection, unexpected};
+use self::failure::{Attempt, MysqlFailure};
+use self::lock::{Held, IS_READ_ONLY_NOW, LockNames};
 use self::options::Options;
 use self::row::Row;
 use self::statement::Message;
 use self::statements::{LISTED_TARGET, Statements};
 use crate::connections::doubt::change;
-use crate::connections::pool::{Pool, PooledConnection};
+use crate::connections::pool::{AttemptFailure, Pool, PooledConnection};
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::sql::list::{Chunk, listed, page, stat};
 use crate::sql::owner_columns::OwnerColumns;
@@ -105,7 +106,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     (store.owners, store.payload_bytes_max) =
         store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
             let has_owners = schema::create_or_check(connection, &store.pool.settings)?;
-            schema::warn(connection, &label)?;
+            schema::warn(connection, &label, &store.pool.settings)?;
             let owners = OwnerColumns::new(has_owners, now);
             Ok((owners, connection.facts.payload_bytes_max))
         })?;
@@ -153,11 +154,34 @@ impl Mysql {
         self.owners.are_there()
     }
 
+    /// All of a row. Of several servers, from one that still takes changes.
+    fn read(&self, connection: &mut Connection, key: &Key) -> Attempt<Option<Row>> {
+        let (select, values) = (&self.statements().select, key_values(key));
+        if self.pool.settings.hosts.failover().is_none() {
+            return connection.row(select, &values);
+        }
+        let message = Message::of(IS_READ_ONLY_NOW, &[]).then(select, &values);
+        let mut results = connection.run(&message)?;
+        let row = results.row();
+        let read_only = results.row().ok_or_else(unexpected)?.integer(0)? != Some(0);
+        if read_only { Err(MysqlFailure::demoted()) } else { Ok(row) }
+    }
+
     /// For an operation on a lease that begins now. `Stale` in a forked child.
     fn resume(&self, held: &mut Held) -> Result<()> {
         held.connection.check_owner()?;
         held.connection.set_deadline(self.pool.deadline(Duration::ZERO).of_answer(Duration::ZERO));
         Ok(())
+    }
+
+    /// The failure of a change of a lease. On a server that takes no changes any more nothing was
+    /// made, and the lock stays behind with it.
+    fn lease_failure(&self, failure: MysqlFailure) -> Error {
+        self.pool.note(&failure);
+        if self.pool.settings.hosts.failover().is_some() && failure.is_demotion() {
+            return lock::left_behind().source(Error::from(failure));
+        }
+        failure.into()
     }
 
     fn next_rows(
@@ -247,7 +271,7 @@ impl Store for Mysql {
     fn peek(&self, asked: &Key) -> Result<Found> {
         self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             read_aliases(asked, &self.clock, |key| {
-                let row = connection.row(&self.statements().select, &key_values(key))?;
+                let row = self.read(connection, key)?;
                 Ok(row::decode(row, 0, 10, key)?)
             })
         })
@@ -261,7 +285,7 @@ impl Store for Mysql {
         self.resume(&mut held)?;
         let saved = (payload, ttl, owner);
         commit::commit(&mut held, self.statements(), saved, self.clock.now())
-            .inspect_err(|failure| self.pool.note(failure))?;
+            .map_err(|failure| self.lease_failure(failure))?;
         self.pool.give_back(held.connection);
         Ok(())
     }
@@ -281,7 +305,7 @@ impl Store for Mysql {
         let there = match stored.live(*begun) {
             None => row::read_head(connection, statements, key)?,
             Some(head) => match row::touch(connection, statements, key, Some(&head), (ttl, now))
-                .inspect_err(|failure| self.pool.note(failure))?
+                .map_err(|failure| self.lease_failure(failure))?
             {
                 Some(there) => there,
                 None => {
@@ -315,7 +339,7 @@ impl Store for Mysql {
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
         let moved = regenerate::regenerate(self, held, new, grace);
-        Ok(moved.inspect_err(|failure| self.pool.note(failure))?)
+        moved.map_err(|failure| self.lease_failure(failure))
     }
 
     fn sweep(&self, budget: Budget) -> Result<Swept> {

@@ -1,7 +1,8 @@
 //! The servers that a URL names, of which one at a time takes changes: a primary and its standbys.
 //!
 //! Invariant: connections lead to the server that took changes last, for as long as it does; then
-//! to the first after it, in the order of the URL, that does.
+//! to the first after it, in the order of the URL, that does. Where several take changes at a time,
+//! the caller goes back to the first one of the URL ([`Hosts::start_over`]).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -64,6 +65,17 @@ impl<T> Hosts<T> {
         Err(failure)
     }
 
+    /// Whether this is the server that the URL names first.
+    pub fn is_first(&self, host: &T) -> bool {
+        self.all.first().is_some_and(|first| std::ptr::eq(first, host))
+    }
+
+    /// The next connection tries the first server of the URL first, whichever was the last. So do
+    /// all processes, whenever they have started: they agree on one server.
+    pub fn start_over(&self) {
+        self.last.store(0, Ordering::Relaxed); // a hint, as in `connect`
+    }
+
     /// For how long no server has taken changes, by the failures that this process has seen.
     fn time_without(&self) -> Duration {
         let now = u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -118,6 +130,21 @@ mod tests {
         assert_eq!(connect(Some('b')), (Ok('b'), "b".to_owned()));
         assert_eq!(connect(Some('a')), (Ok('a'), "bca".to_owned()));
         assert_eq!(connect(None), (Err(Some(Failure::Standby)), "abc".to_owned()));
+    }
+
+    #[test]
+    fn the_first_server_of_the_url_is_asked_again_after_a_start_over() {
+        let hosts = Hosts::new(vec!['a', 'b']);
+        let connect = |down: char| {
+            let open = |host: &char, _| {
+                if *host == down { Err(Failure::Dead) } else { Ok((*host, hosts.is_first(host))) }
+            };
+            hosts.connect(deadline(), open).unwrap()
+        };
+        assert_eq!(connect('a'), ('b', false));
+        assert_eq!(connect('-'), ('b', false), "it took changes last");
+        hosts.start_over();
+        assert_eq!(connect('-'), ('a', true));
     }
 
     /// While a standby lived, each request waited for its whole deadline.

@@ -24,6 +24,8 @@ pub(super) const FENCE: &str =
     "(UUID_SHORT() & 0xFFFFFFFFFFFFFF) | ((CONCAT(@@read_only) NOT IN ('0', 'OFF')) << 60)";
 /// Beside the fence: the server is read-only by now.
 pub(super) const IS_READ_ONLY: u64 = 1 << 60;
+/// The same alone.
+pub(super) const IS_READ_ONLY_NOW: &str = "SELECT CONCAT(@@read_only) NOT IN ('0', 'OFF')";
 /// Where the connection keeps the fence, or NULL, for the next statements of the message.
 pub(super) const SESSION_FENCE: &str = "@sessile_had";
 
@@ -76,6 +78,12 @@ pub(super) fn release(connection: &mut Connection, name: &str) -> Attempt<()> {
 pub(super) fn lost() -> Error {
     Error::new(ErrorKind::Stale, "the lock of the session was lost")
         .advice("nobody else may release the store's locks, and no proxy may share its connections")
+}
+
+/// For the holder of a lock on a server that takes no changes any more.
+pub(super) fn left_behind() -> Error {
+    Error::new(ErrorKind::Stale, "the server of the lock takes no more changes")
+        .advice("begin anew: another server of the URL has taken over, or will")
 }
 
 /// The process from the bits that its connection has set (`connection.rs`), its host and silence
