@@ -1,7 +1,7 @@
 --TEST--
 sessile.first_lifetime ends a session that is used once; sessile_set_lifetime says another time
 --INI--
-sessile.first_lifetime=1
+sessile.first_lifetime=2
 --FILE--
 <?php
 require __DIR__ . '/common.inc';
@@ -31,7 +31,7 @@ foreach ([true, false] as $before) {
         return $new;
     });
 }
-usleep(1200000);
+usleep(2300000);
 foreach ([$once, $twice, $owned, $remembered, $short, ...$logged_in] as $id) {
     echo count(stored($id)), "\n";
 }
