@@ -131,8 +131,7 @@ pub fn default_tier(record: &Collection) -> String {
     });
     let rows = stores.iter().map(|title| {
         let row = row(run, title, "cycle", 8);
-        let times = [row.latency_us.p50, row.latency_us.p999].map(figure);
-        let [p50, p999] = times;
+        let [p50, p999] = [row.latency_us.p50, row.latency_us.p999].map(figure);
         vec![code(title), with_range(row), p50, p999]
     });
     table(&["row", "requests a second", "p50 us", "p99.9 us"], rows)

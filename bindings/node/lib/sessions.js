@@ -153,7 +153,7 @@ class Held {
   }
 
   /** Says whose session it is, for example the number of the user after a log-in; null takes that
-   * away. It counts with the next save, and stays until it is set anew. */
+   * away. It counts with the next save, and later saves keep it. */
   setOwner (owner) {
     if (owner !== null && (typeof owner !== 'string' || owner === '')) {
       throw new TypeError('an owner is a string of 1 to 255 bytes, or null')

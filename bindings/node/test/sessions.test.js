@@ -51,6 +51,23 @@ test('the sessions of a user are ended everywhere, but for one', async () => {
   await assert.rejects(sessions.revoke(''), { code: 'invalid-argument' })
 })
 
+test('a session that is used once ends early, also if its request saves twice', async () => {
+  const firstLifetimeMs = 1000
+  const sessions = open(stores.engine(), { firstLifetimeMs })
+  const [once, twice, owned] = await Promise.all([1, 2, 3].map(() => sessions.begin()))
+  owned.setOwner('17')
+  for (const one of [once, twice, owned]) {
+    one.data.cart = 1
+    await one.commit()
+  }
+  once.data.cart = 2
+  await once.commit()
+  await (await sessions.begin(twice.id)).save()
+  await new Promise((resolve) => setTimeout(resolve, firstLifetimeMs + 100))
+  const left = await Promise.all([once, twice, owned].map(({ id }) => sessions.peek(id)))
+  assert.deepEqual(left, [null, { cart: 1 }, { cart: 1 }])
+})
+
 // A download that had saved first held the visitor's other requests until it ended.
 test('a save of an unchanged session gives its lock back', async () => {
   const sessions = open(stores.engine(), { lockWaitMs: 20 })

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -332,3 +333,21 @@ def test_the_sessions_of_a_user_end_everywhere_without_code(site: Client) -> Non
 def test_a_user_who_was_deleted_is_not_taken_for_one_without_sessions(site: Client) -> None:
     with pytest.raises(ValueError, match="before"):
         revoke(User(None))
+
+
+def test_django_gives_a_new_session_its_first_lifetime(url: str) -> None:
+    with override_settings(SESSILE={"url": url, "first_lifetime": 1.0}):
+        keys = []
+        for visits in (1, 2):
+            store = SessionStore()
+            store["cart"] = 1
+            store.save()
+            store["cart"] = 2
+            store.save()
+            keys.append(store.session_key)
+            if visits == 2:
+                again = SessionStore(store.session_key)
+                again["cart"] = 3
+                again.save()
+        time.sleep(1.1)
+        assert [SessionStore().exists(key) for key in keys] == [False, True]

@@ -33,7 +33,7 @@ class Session(MutableMapping[str, Any]):
         # What the serialiser makes of it, if that is not it; None if nobody had to know.
         self._unchanged: bytes | None = None
         self._is_destroyed = False
-        # Whose session the next save makes it; none for a tuple that is not there.
+        # In a tuple the owner that the next save sets; None if that keeps the one of before.
         self._owner: tuple[str | None] | None = None
         self.idle: float | None = None
         """How many seconds it lives from now on, if that is not what `Sessions` says."""
@@ -178,7 +178,7 @@ class Session(MutableMapping[str, Any]):
 
     def set_owner(self, owner: str | None) -> None:
         """Says whose session it is, for example the number of the user after a log-in; None takes
-        that away. It counts with the next save, and stays until it is set anew."""
+        that away. It counts with the next save, and later saves keep it."""
         self._owner = (owner,)
 
     def save(self) -> str:

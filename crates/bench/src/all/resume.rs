@@ -62,15 +62,12 @@ const RESUME: &str = " --resume";
 /// How the commit ends of a program that was built from changed files.
 const CHANGED: &str = ", changed";
 
-/// Whether it has a URL, of which results keep only the scheme.
+/// Whether it has a URL, of which results keep no host and sometimes only the scheme.
 fn names_store_by_url(command: &str) -> bool {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    let of_stores = |pair: &[&str]| match *pair {
-        ["--stores", stores] => stores.contains(':'),
-        [word, ..] => word.starts_with("--stores=") && word.contains(':'),
-        [] => false,
-    };
-    words.windows(2).any(of_stores) || words.last().is_some_and(|last| of_stores(&[last]))
+    let stores =
+        |rest: &str| rest.trim_start_matches(['=', ' ']).split(' ').next().map(str::to_owned);
+    command.contains('<')
+        || command.split("--stores").skip(1).filter_map(stores).any(|names| names.contains(':'))
 }
 
 fn refused(why: &str) -> UsageError {
@@ -174,7 +171,7 @@ mod tests {
             "{why}"
         );
 
-        for stores in ["--stores redis://<host>", "--stores=memory:,redis", "--stores memory:"] {
+        for stores in ["--stores redis<host>", "--stores=memory:,redis", "--stores memory:"] {
             let mut named = plan();
             named.command = format!("sessile bench all {stores} --export-json all.json");
             let why = named.resume(interrupted(), &Environment::default()).unwrap_err().0;
