@@ -120,7 +120,7 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
             workers: Some(&[8]),
             sessions: Some(match (quick, tier) {
                 (true, _) => &[5_000],
-                (false, Durability::Commit) => &[10_000],
+                (false, Durability::Commit) => &[5_000],
                 (false, _) => &[50_000],
             }),
             seconds: Some(SYNCED_SECONDS),
@@ -155,13 +155,13 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
     match (experiment, quick) {
         // Costs a wider spread. `scale` shows the effect of the number of sessions.
         (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), None),
-        (Experiment::Cycle, false) => own(Some(&[50_000]), Some(2.0), None),
+        (Experiment::Cycle, false) => own(Some(&[50_000]), Some(1.0), None),
         // Three operations: three times the rows of `cycle`.
         (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(1)),
-        (Experiment::Ops, false) => own(Some(&[50_000]), Some(0.6), Some(3)),
+        (Experiment::Ops, false) => own(Some(&[20_000]), Some(0.5), Some(3)),
         // Lost updates occur in every second.
         (Experiment::Contention, true) => own(None, Some(0.3), Some(1)),
-        (Experiment::Contention, false) => own(None, Some(2.0), Some(3)),
+        (Experiment::Contention, false) => own(None, Some(1.0), Some(3)),
         // One step of ten times at one worker.
         (Experiment::Scale, true) => PresetOverrides {
             workers: Some(&[1]),
@@ -189,11 +189,11 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         (Experiment::Rebuild, false) => own(Some(&[100]), None, Some(2)),
         // Fewer sessions pile up.
         (Experiment::Lifecycle, true) => own(Some(&[150]), None, Some(1)),
-        (Experiment::Lifecycle, false) => own(Some(&[2_000]), None, Some(3)),
+        (Experiment::Lifecycle, false) => own(Some(&[800]), None, Some(3)),
         // Filling and deleting half a million on a server takes minutes. The share that a sweep
         // removes stays.
         (Experiment::Gc, true) => own(Some(&[2_200]), Some(0.4), Some(1)),
-        (Experiment::Gc, false) => own(Some(&[55_000]), Some(5.0), None),
+        (Experiment::Gc, false) => own(Some(&[55_000]), Some(3.0), None),
     }
 }
 
