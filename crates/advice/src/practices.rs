@@ -67,6 +67,20 @@ pub(crate) const PRACTICES: &[Practice] = &[
         system: System::Of("memcached"),
     },
     Practice {
+        store: "php-memcached",
+        variant: "nolock",
+        setting: "session.save_handler = memcached, memcached.sess_locking = 0",
+        row: "memcached-unlocked",
+        system: System::Of("memcached"),
+    },
+    Practice {
+        store: "pdo-mysql",
+        variant: "nolock",
+        setting: "the database handlers of Drupal and Django, which take no lock",
+        row: "mysql-unlocked",
+        system: System::Of("mysql"),
+    },
+    Practice {
         store: "pdo-mysql",
         variant: "default",
         setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
@@ -96,12 +110,18 @@ pub fn handlers_without_row() -> impl Iterator<Item = &'static str> {
 impl Practice {
     pub(crate) fn capabilities(&self, known: &[StoreEntry]) -> Option<Capabilities> {
         let (durability, value_bytes_max) = (&[Durability::None], u64::MAX);
+        // Who gives up a row or a file wakes the next one; the others ask again.
+        let waiting = match self.after_death() {
+            AfterDeath::Freed => Waiting::Event,
+            AfterDeath::Lapses | AfterDeath::Stuck | AfterDeath::NoLock => Waiting::Retry,
+        };
         Some(match self.system {
             System::Of(name) => {
                 let ours = known.iter().find(|entry| entry.name == name)?.capabilities;
-                Capabilities { waiting: Waiting::Retry, ..ours }
+                Capabilities { waiting, ..ours }
             }
             System::Files => Capabilities {
+                waiting,
                 persistent_from: Some(Durability::None),
                 shared_by_processes: true,
                 sessions_bounded_by: SessionsBound::Disk { inodes: true },

@@ -23,7 +23,14 @@ static STOCKS: [StockServer; 3] = [
     StockServer {
         store: "redis",
         fixture: Fixture { variant: VARIANT, url: "redis+unix:{socket}" },
-        arguments: &["--hz", "10", "--save", "3600 1 300 100 60 10000"],
+        arguments: &[
+            "--hz",
+            "10",
+            "--save",
+            "3600 1 300 100 60 10000",
+            "--auto-aof-rewrite-min-size",
+            "64mb",
+        ],
     },
     StockServer {
         store: "mysql",

@@ -100,7 +100,7 @@ pub fn of_bench(verb: &str) -> &'static [&'static str] {
         "ops" => &[
             "bench ops --quick",
             "bench ops --stores sessile,redis --export-json ops.json",
-            "bench ops --as-published --stores redis,mysql",
+            "bench ops --as-published --stores redis,files",
         ],
         "cycle" => &[
             "bench cycle --quick",

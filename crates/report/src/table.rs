@@ -139,13 +139,13 @@ impl HtmlCell {
         }
     }
 
+    /// The class of a cell that is no figure.
     fn class(&self, among_figures: bool) -> Option<&'static str> {
-        let figure = match self {
-            HtmlCell::Plain(TableCell::Figure(_)) => true,
-            HtmlCell::Plain(TableCell::Bad(_)) => among_figures,
-            _ => false,
-        };
-        figure.then_some("n")
+        match self {
+            HtmlCell::Plain(TableCell::Figure(_) | TableCell::Empty) => None,
+            HtmlCell::Plain(TableCell::Bad(_)) if among_figures => None,
+            HtmlCell::Plain(_) | HtmlCell::Rich(_) => Some("words"),
+        }
     }
 }
 
@@ -166,12 +166,18 @@ mod tests {
 
     #[test]
     fn a_table_has_a_caption_and_scopes_and_escapes_what_it_is_given() {
-        let mut table = HtmlTable::new("Cycles", &["store", "a second"]);
-        table.row(vec![text("<script>").into(), right("1,000").into()]);
+        let mut table = HtmlTable::new("Cycles", &["store", "a second", "note"]);
+        table.row(vec![text("<script>").into(), right("1,000").into(), text("quiet").into()]);
         let html = table.draw(&ElementIds::default()).into_string();
-        for wanted in
-            ["<caption", "scope=\"col\"", "scope=\"row\"", "&lt;script&gt;", "class=\"n\""]
-        {
+        for wanted in [
+            "<caption",
+            "scope=\"col\"",
+            "scope=\"row\"",
+            "&lt;script&gt;",
+            "class=\"n\">a second",
+            "<td>1,000",
+            "<td class=\"words\">quiet",
+        ] {
             assert!(html.contains(wanted), "{wanted}: {html}");
         }
         assert!(!html.contains("<script>"), "{html}");

@@ -133,7 +133,7 @@ pub const REFERENCES: &[Reference] = &[
     },
     Reference {
         name: "files-flock",
-        sentence: "Files as PHP's own handler writes them: open, flock, read, write, close",
+        sentence: "Files under flock as in PHP's own handler: open, lock, read, write, close",
         removes: true,
         on_disk: true,
         after_death: AfterDeath::Freed,
@@ -182,6 +182,14 @@ pub const REFERENCES: &[Reference] = &[
         ..IN_MEMCACHED
     },
     Reference {
+        name: "memcached-unlocked",
+        sentence: "Memcached without a lock: get and set",
+        only_throughput: true,
+        unlocked: true,
+        after_death: AfterDeath::NoLock,
+        ..IN_MEMCACHED
+    },
+    Reference {
         name: "memcached-ignored",
         sentence: "Memcached as a program uses it that ignores the answer to set",
         server: Some("memcached"),
@@ -198,6 +206,14 @@ pub const REFERENCES: &[Reference] = &[
         name: "mysql-two-trips",
         sentence: "MySQL without BEGIN, and with a procedure that updates and commits",
         only_throughput: true,
+        ..IN_MYSQL
+    },
+    Reference {
+        name: "mysql-unlocked",
+        sentence: "MySQL without a lock, as the handlers of Drupal and Django: SELECT and UPDATE",
+        only_throughput: true,
+        unlocked: true,
+        after_death: AfterDeath::NoLock,
         ..IN_MYSQL
     },
     Reference {

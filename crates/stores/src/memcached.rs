@@ -78,7 +78,7 @@ const SERVER: ServerKind = ServerKind {
     programs: &["memcached"],
     refuses_root: true,
     arguments: |_, socket, _| {
-        ["-s".into(), socket.into(), "-a".into(), "0777".into(), "-m".into(), "2048".into()].into()
+        ["-s".into(), socket.into(), "-a".into(), "0777".into(), "-m".into(), "16384".into()].into()
     },
     ..ServerKind::PLAIN
 };

@@ -189,7 +189,7 @@ fn without_results_a_server_is_taken_for_one_with_its_defaults() {
         fired.map(RankedStore::title).collect()
     };
     assert_eq!(excluded(MIB - 1_024), Vec::<String>::new());
-    assert_eq!(excluded(MIB - 1_023), ["php-memcached", "memcached"]);
+    assert_eq!(excluded(MIB - 1_023), ["php-memcached", "php-memcached#nolock", "memcached"]);
     let said = why(&recommend(&site(2_000_000), &[]), "memcached", RULE).unwrap();
     assert!(said.contains("at most 1,047,552 bytes: start memcached with a larger -I"), "{said}");
     let never = why(&recommend(&site(2 << 30), &[]), "memcached", RULE).unwrap();

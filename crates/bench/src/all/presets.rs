@@ -139,7 +139,7 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
             workers: Some(&[8]),
             sessions: Some(if quick { &[2_500] } else { &[20_000] }),
             seconds: Some(SYNCED_SECONDS),
-            rounds: Some(if quick { 1 } else { 2 }),
+            rounds: Some(if quick { 1 } else { 3 }),
             fill_max: None,
         },
     }

@@ -12,6 +12,17 @@ use crate::worker::protocol::OpenRequest;
 /// Lifetime of a lock, unless an experiment needs it shorter.
 pub(super) const LOCK: Duration = Duration::from_secs(60);
 
+/// How a row keeps others from the session of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locking {
+    /// Lock, read, write and unlock, one round trip each.
+    FourTrips,
+    /// The first two in one, and the last two.
+    TwoTrips,
+    /// Read and write, while others do the same.
+    Without,
+}
+
 /// In the order of the sessions.
 pub(super) fn ids(opening: &OpenRequest) -> impl Iterator<Item = String> {
     let mut random = fastrand::Rng::with_seed(opening.seed);

@@ -3,8 +3,10 @@
 //! `memcached-four-trips` is how PHP's memcached extension locks: `add` for the lock, tried again
 //! every 150 ms; `get`; `set`; `delete`, over one connection to the same kind of private server.
 //! Like that extension it deletes the lock without checking its owner, which costs nothing.
-//! `memcached-two-trips` sends the first two in one write, and the last two. Plain commands over a
-//! plain socket without allocation: no client is faster.
+//! `memcached-two-trips` sends the first two in one write, and the last two. `memcached-unlocked`
+//! only reads and writes, as that extension does with `sess_locking=0`: updates of two at once are
+//! lost. Text commands over a plain socket without allocation; that extension sends the same in the
+//! binary protocol.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +15,7 @@ use std::time::Duration;
 
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::handlers::{LOCK, ids, prefetch, wait_for_lock};
+use super::handlers::{LOCK, Locking, ids, prefetch, wait_for_lock};
 use crate::contender::Contender;
 use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
@@ -24,7 +26,7 @@ const POLL_OF_HANDLER: Duration = Duration::from_millis(150);
 const POLL_OF_PAIR: Duration = Duration::from_millis(20);
 
 struct MemcachedTrips {
-    pipelined: bool,
+    locking: Locking,
     line: MemcachedConnection,
     keys: Vec<(String, String)>,
     ttl: Duration,
@@ -36,14 +38,14 @@ struct MemcachedTrips {
 pub(super) fn open(
     place: &Path,
     opening: &OpenRequest,
-    pipelined: bool,
+    locking: Locking,
 ) -> Result<Box<dyn Contender>> {
     let line = MemcachedConnection::connect(place)?;
     let key = |id: String| (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"));
     let keys = ids(opening).map(key).collect();
     let lock_s = opening.lock_ttl.unwrap_or(LOCK).as_secs();
     Ok(Box::new(MemcachedTrips {
-        pipelined,
+        locking,
         line,
         keys,
         ttl: opening.ttl,
@@ -142,7 +144,7 @@ impl MemcachedTrips {
         expected: &[u8],
     ) -> Result<()> {
         let (record, lock) = self.keys.get(session).ok_or_else(unprepared)?;
-        let seconds = self.ttl.as_secs().max(1);
+        let (seconds, pipelined) = (self.ttl.as_secs().max(1), self.locking == Locking::TwoTrips);
         match payload.map(<[u8]>::len) {
             Some(size) => {
                 self.line.queue(format_args!("set {record} 0 {seconds} {size}"), payload)?;
@@ -150,9 +152,12 @@ impl MemcachedTrips {
             None => self.line.queue(format_args!("touch {record} {seconds}"), None)?,
         }
         let mut changed = None;
-        if !self.pipelined {
+        if !pipelined {
             self.line.send()?;
             changed = Some(self.line.answer()? == expected);
+        }
+        if self.locking == Locking::Without {
+            return if changed == Some(true) { Ok(()) } else { Err(refused()) };
         }
         self.line.queue(format_args!("delete {lock}"), None)?;
         self.line.send()?;
@@ -190,9 +195,13 @@ impl Contender for MemcachedTrips {
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        if self.locking == Locking::Without {
+            self.begun = Some(session);
+            return self.read(session);
+        }
         let (record, lock) = self.keys.get(session).ok_or_else(unprepared)?;
-        let (line, out, lock_s, pipelined) =
-            (&mut self.line, &mut self.out, self.lock_s, self.pipelined);
+        let pipelined = self.locking == Locking::TwoTrips;
+        let (line, out, lock_s) = (&mut self.line, &mut self.out, self.lock_s);
         let poll = if pipelined { POLL_OF_PAIR } else { POLL_OF_HANDLER };
         let mut there = false;
         wait_for_lock(poll, || {
@@ -225,7 +234,9 @@ impl Contender for MemcachedTrips {
     }
 
     fn release(&mut self) -> Result<()> {
-        let Some(session) = self.begun.take() else { return Ok(()) };
+        let Some(session) = self.begun.take().filter(|_| self.locking != Locking::Without) else {
+            return Ok(());
+        };
         let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
         match self.line.command(format_args!("delete {lock}"), None)? {
             b"DELETED" => Ok(()),

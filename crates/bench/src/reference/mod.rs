@@ -23,7 +23,7 @@ use std::path::Path;
 use sessile_core::{Error, ErrorKind, Result};
 pub use sessile_results::reference::{AfterDeath, REFERENCES, Reference, by_name};
 
-use self::redis_trips::Locking;
+use self::handlers::Locking;
 use crate::contender::Contender;
 use crate::worker::protocol::OpenRequest;
 
@@ -46,11 +46,25 @@ pub(crate) fn open_by_name(
         }
         "redis-two-trips" => |place, opening| redis_trips::open(place, opening, Locking::TwoTrips),
         "redis-setex" => |place, opening| redis_trips::open(place, opening, Locking::Without),
-        "memcached-four-trips" => |place, opening| memcached_trips::open(place, opening, false),
-        "memcached-two-trips" => |place, opening| memcached_trips::open(place, opening, true),
+        "memcached-four-trips" => {
+            |place, opening| memcached_trips::open(place, opening, Locking::FourTrips)
+        }
+        "memcached-two-trips" => {
+            |place, opening| memcached_trips::open(place, opening, Locking::TwoTrips)
+        }
+        "memcached-unlocked" => {
+            |place, opening| memcached_trips::open(place, opening, Locking::Without)
+        }
         "memcached-ignored" => memcached_ignored::open,
-        "mysql-transaction" => |place, opening| mysql_transaction::open(place, opening, false),
-        "mysql-two-trips" => |place, opening| mysql_transaction::open(place, opening, true),
+        "mysql-transaction" => {
+            |place, opening| mysql_transaction::open(place, opening, Locking::FourTrips)
+        }
+        "mysql-two-trips" => {
+            |place, opening| mysql_transaction::open(place, opening, Locking::TwoTrips)
+        }
+        "mysql-unlocked" => {
+            |place, opening| mysql_transaction::open(place, opening, Locking::Without)
+        }
         "postgres-transaction" => {
             |place, opening| postgres_transaction::open(place, opening, false)
         }

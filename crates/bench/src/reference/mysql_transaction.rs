@@ -4,7 +4,9 @@
 //! server, with the maintained client library and prepared statements. `mysql-transaction` takes
 //! four round trips, as today's handlers do. `mysql-two-trips` has `autocommit` off, so that the
 //! SELECT begins the transaction, and calls a stored procedure that changes the row and commits:
-//! the protocol has no other way to run two prepared statements in one trip. READ COMMITTED, which
+//! the client library cannot send two statements at once, as MariaDB's own clients do.
+//! `mysql-unlocked` reads and writes by two statements without a transaction, as the handlers of
+//! Drupal and Django do: updates of two at once are lost. READ COMMITTED, which
 //! handlers over PDO and our store also set, does not lock missing rows. As in our store, the index
 //! is on a moment that commits do not name (`due`, never later than the expiry).
 //!
@@ -18,7 +20,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Statement, Value};
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::handlers::{check_one_row, expiry_seconds, ids, lock_timeout, prefetch};
+use super::handlers::{Locking, check_one_row, expiry_seconds, ids, lock_timeout, prefetch};
 use crate::contender::Contender;
 use crate::defaults::WAIT_MAX;
 use crate::reference::unprepared;
@@ -36,7 +38,7 @@ const PACKET_BYTES_MAX: usize = 1 << 30;
 
 struct MysqlTransaction {
     conn: Conn,
-    two_trips: bool,
+    locking: Locking,
     statements: MysqlStatements,
     ids: Vec<String>,
     ttl: Duration,
@@ -87,13 +89,12 @@ fn procedure(name: &str, does: &str) -> String {
 pub(super) fn open(
     place: &Path,
     opening: &OpenRequest,
-    two_trips: bool,
+    locking: Locking,
 ) -> Result<Box<dyn Contender>> {
-    connect(place, opening, two_trips)
-        .map(|transaction| Box::new(transaction) as Box<dyn Contender>)
+    connect(place, opening, locking).map(|transaction| Box::new(transaction) as Box<dyn Contender>)
 }
 
-fn connect(place: &Path, opening: &OpenRequest, two_trips: bool) -> Result<MysqlTransaction> {
+fn connect(place: &Path, opening: &OpenRequest, locking: Locking) -> Result<MysqlTransaction> {
     let settings = OptsBuilder::new()
         .socket(Some(place.display().to_string()))
         .user(Some("root"))
@@ -116,7 +117,7 @@ fn connect(place: &Path, opening: &OpenRequest, two_trips: bool) -> Result<Mysql
             .to_owned(),
     ];
     lines.iter().try_for_each(|line| conn.query_drop(line)).map_err(failed)?;
-    let statements = if two_trips {
+    let statements = if locking == Locking::TwoTrips {
         let names = ["session_insert", "session_update", "session_touch"];
         for (name, change) in names.into_iter().zip(changes("d", "e", "i")) {
             conn.query_drop(procedure(name, &change)).map_err(failed)?;
@@ -138,7 +139,7 @@ fn connect(place: &Path, opening: &OpenRequest, two_trips: bool) -> Result<Mysql
     let ids = ids(opening).collect();
     Ok(MysqlTransaction {
         conn,
-        two_trips,
+        locking,
         statements,
         ids,
         ttl: opening.ttl,
@@ -175,10 +176,14 @@ impl MysqlTransaction {
     fn begin_locked(&mut self, session: usize) -> Result<Option<Vec<u8>>> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         loop {
-            if !self.two_trips {
+            if self.locking == Locking::FourTrips {
                 self.conn.query_drop("BEGIN").map_err(failed)?;
             }
-            match self.conn.exec_first(&self.statements.select_for_update, (id,)) {
+            let select = match self.locking {
+                Locking::Without => &self.statements.select,
+                Locking::FourTrips | Locking::TwoTrips => &self.statements.select_for_update,
+            };
+            match self.conn.exec_first(select, (id,)) {
                 Ok(found) => return Ok(found),
                 Err(error) if self.restarts.should_restart(&error) => {}
                 Err(error) => {
@@ -201,15 +206,19 @@ impl MysqlTransaction {
             None => touch,
         };
         // A procedure has all three parameters.
-        let data = payload.map(Value::from).or(self.two_trips.then_some(Value::NULL));
+        let is_procedure = self.locking == Locking::TwoTrips;
+        let data = payload.map(Value::from).or(is_procedure.then_some(Value::NULL));
         let mut values: Vec<Value> = data.into_iter().collect();
         values.extend([Value::from(expires), Value::from(id)]);
-        if self.two_trips {
+        if is_procedure {
             return Ok(self.conn.exec_first(statement, values)?.unwrap_or(0));
         }
         values.push(Value::from(expires));
         self.conn.exec_drop(statement, values)?;
         let changed = self.conn.affected_rows();
+        if self.locking == Locking::Without {
+            return Ok(changed);
+        }
         self.conn.query_drop("COMMIT").map(|()| changed)
     }
 }
@@ -223,7 +232,7 @@ impl Contender for MysqlTransaction {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         let expires = expiry_seconds(ttl);
         let insert = &self.statements.insert;
-        let inserted = if self.two_trips {
+        let inserted = if self.locking == Locking::TwoTrips {
             self.conn.exec_drop(insert, (payload, expires, id))
         } else {
             self.conn.exec_drop(insert, (payload, expires, id, expires))
@@ -281,8 +290,10 @@ impl Contender for MysqlTransaction {
 
     fn release(&mut self) -> Result<()> {
         match self.begun.take() {
-            Some(_) => self.conn.query_drop("ROLLBACK").map_err(failed),
-            None => Ok(()),
+            Some(_) if self.locking != Locking::Without => {
+                self.conn.query_drop("ROLLBACK").map_err(failed)
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -322,7 +333,7 @@ mod tests {
         // In two threads: a commit may wait for the other one.
         let held = std::sync::Barrier::new(2);
         let change = |session: usize| {
-            let mut contender = connect(place.path(), &opening, false).unwrap();
+            let mut contender = connect(place.path(), &opening, Locking::FourTrips).unwrap();
             if let Some(level) = level {
                 contender
                     .conn
@@ -359,7 +370,7 @@ mod tests {
     #[test]
     fn two_trips_are_two_prepared_statements() {
         let Some(place) = Place::start("mysql-two-trips") else { return };
-        let mut contender = connect(place.path(), &opening(&place), true).unwrap();
+        let mut contender = connect(place.path(), &opening(&place), Locking::TwoTrips).unwrap();
         contender.create(0, b"a cart", Duration::from_secs(60)).unwrap();
         let executed = |contender: &mut MysqlTransaction| {
             let row = contender.conn.query_first("SHOW SESSION STATUS LIKE 'Com_stmt_execute'");

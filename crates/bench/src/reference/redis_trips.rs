@@ -12,7 +12,7 @@ use std::time::Duration;
 use redis::{Cmd, Connection, RedisError, Script, Value};
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::handlers::{LOCK, ids, prefetch, wait_for_lock};
+use super::handlers::{LOCK, Locking, ids, prefetch, wait_for_lock};
 use crate::contender::Contender;
 use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
@@ -27,13 +27,6 @@ const CHANGE_AND_UNLOCK: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then r
     if ARGV[3] then redis.call('PSETEX', KEYS[2], ARGV[2], ARGV[3])
     else redis.call('PEXPIRE', KEYS[2], ARGV[2]) end
     return redis.call('DEL', KEYS[1])";
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Locking {
-    FourTrips,
-    TwoTrips,
-    Without,
-}
 
 struct RedisTrips {
     connection: Connection,

@@ -121,8 +121,10 @@ fn a_row_takes_as_many_round_trips_as_it_says() {
         ("redis-setex", 2),
         ("memcached-four-trips", 4),
         ("memcached-two-trips", 2),
+        ("memcached-unlocked", 2),
         ("mysql-transaction", 4),
         ("mysql-two-trips", 2),
+        ("mysql-unlocked", 2),
         ("postgres-transaction", 4),
         ("postgres-two-trips", 2),
     ] {

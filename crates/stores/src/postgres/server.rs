@@ -62,6 +62,8 @@ fn arguments(dir: &Path, _socket: &Path, durability: Durability) -> Vec<OsString
         Durability::Commit => ("on", "on"),
     };
     let settings = [
+        // Pages that are torn at a power cut matter to nobody who does not sync.
+        format!("full_page_writes={fsync}"),
         format!("fsync={fsync}"),
         format!("synchronous_commit={synchronous_commit}"),
         "listen_addresses=".into(),
