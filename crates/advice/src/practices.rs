@@ -16,7 +16,7 @@ pub(crate) struct Practice {
     pub variant: &'static str,
     /// How it is chosen.
     pub setting: &'static str,
-    /// Its reference row; empty if it lives inside PHP only, where no other store is measured.
+    /// Its reference row; empty if it lives inside PHP only.
     pub row: &'static str,
     system: System,
 }

@@ -70,7 +70,7 @@ impl Default for Site {
     }
 }
 
-/// Those of Shopware and Magento, which know no other database.
+/// Those that Shopware and Magento come with.
 const SERVERS_OF_SHOPS: [&str; 3] = ["mariadbd", "redis-server", "memcached"];
 
 impl Site {

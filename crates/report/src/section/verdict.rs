@@ -37,9 +37,10 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "measuring machine are saturated: they rank stores. The p99 is that of a fixed rate "
             "as high as the site's, where one was measured, and is no latency of a page. "
             @for handler in handlers_without_row() { code { (handler) } " " }
-            "is not ranked by speed: it lives inside PHP, where no other store is measured "
-            "alone, so it has no row here and stands after those that were measured. Pages over "
-            "it are measured by " code { "sessile bench lifecycle" } "."
+            "is not ranked by speed: it lives inside PHP and has no row in "
+            code { "cycle" } ", so it stands after those that were measured. "
+            code { "sessile bench languages" } " measures it in PHP beside the others, and "
+            code { "lifecycle" } " pages over it."
         }
         (overview(&answers, tier, ids))
         @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
