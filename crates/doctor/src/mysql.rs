@@ -28,12 +28,13 @@ pub fn check(subject: &Subject<'_>, facts: &ServerFacts, findings: &mut Vec<Find
     }
     let several = facts.text("wsrep_on") == Some("ON")
         || facts.text("group_replication_single_primary_mode") == Some("OFF");
-    if several {
+    // Of several that the URL names, all workers use the first one that is there.
+    if several && subject.url.further_hosts().is_empty() {
         findings.push(Finding::critical(
             "several-primaries",
             "several servers of a cluster take writes",
             "none knows the locks of another, so commits are refused as stale",
-            "send all web servers to one of them",
+            "name all of them in the URL, in the same order on all web servers",
         ));
     }
     if facts.text("behind_proxy") == Some("yes") {
@@ -114,5 +115,11 @@ mod tests {
             });
             assert_eq!(found, codes, "{planted:?}");
         }
+        let found = with_subject("mysql://127.0.0.1,127.0.0.2/shop", |subject, findings| {
+            let mut facts = ServerFacts::default();
+            facts.put("wsrep_on", "ON");
+            check(subject, &facts, findings);
+        });
+        assert_eq!(found, [] as [&str; 0], "all nodes are named");
     }
 }

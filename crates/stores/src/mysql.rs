@@ -31,6 +31,7 @@ mod login;
 pub mod options;
 mod public_key;
 mod regenerate;
+mod role;
 pub mod row;
 mod schema;
 mod server;
@@ -44,20 +45,20 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use sessile_core::{
-    Bin, Budget, Capabilities, Clock, Cursor, ErrorKind, Filter, Found, Head, HeldLock, Key,
+    Bin, Budget, Capabilities, Clock, Cursor, Error, ErrorKind, Filter, Found, Head, HeldLock, Key,
     Listed, Owner, OwnerChange, Page, Result, Sessions, Stat, Store, Stored, Swept, Ttl,
     follow_regenerated, read_aliases,
 };
 
-use self::connection::Connection;
-use self::failure::Attempt;
-use self::lock::{Held, LockNames};
+use self::connection::{Connection, unexpected};
+use self::failure::{Attempt, MysqlFailure};
+use self::lock::{Held, IS_READ_ONLY, LockNames};
 use self::options::Options;
 use self::row::Row;
 use self::statement::Message;
 use self::statements::{LISTED_TARGET, Statements};
 use crate::connections::doubt::change;
-use crate::connections::pool::{Pool, PooledConnection};
+use crate::connections::pool::{AttemptFailure, Pool, PooledConnection};
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::sql::list::{Chunk, listed, page, stat};
 use crate::sql::owner_columns::OwnerColumns;
@@ -93,10 +94,12 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let label = url.redacted();
     let table = format!("`{}`", options.table);
     let now = context.clock.now();
+    let of_several = options.hosts.failover().is_some();
     let mut store = Mysql {
         clock: context.clock.clone(),
         locks: LockNames::new(&options.database, &options.table),
-        statements: [false, true].map(|has_owners| Statements::new(&table, has_owners)),
+        statements: [false, true]
+            .map(|has_owners| Statements::new(&table, has_owners, &lock::fence(of_several))),
         owners: OwnerColumns::default(),
         pool: Pool::new(options),
         swept_to: SweptTo::default(),
@@ -105,7 +108,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     (store.owners, store.payload_bytes_max) =
         store.pool.with(store.pool.deadline(Duration::ZERO), |connection| {
             let has_owners = schema::create_or_check(connection, &store.pool.settings)?;
-            schema::warn(connection, &label)?;
+            schema::warn(connection, &label, &store.pool.settings)?;
             let owners = OwnerColumns::new(has_owners, now);
             Ok((owners, connection.facts.payload_bytes_max))
         })?;
@@ -153,11 +156,41 @@ impl Mysql {
         self.owners.are_there()
     }
 
+    /// Reads. Of several servers, from one that still takes changes: a primary that was demoted
+    /// knows nothing of the sessions of its successor.
+    fn select(
+        &self,
+        connection: &mut Connection,
+        statement: &str,
+        values: &[Value<'_>],
+    ) -> Attempt<Vec<Row>> {
+        if self.pool.settings.hosts.failover().is_none() {
+            return Ok(connection.run(&Message::of(statement, values))?.rows());
+        }
+        let look = format!("SELECT {IS_READ_ONLY}");
+        let message = Message::of(&look, &[]).then(statement, values);
+        let mut results = connection.run(&message)?;
+        let rows = results.rows();
+        let read_only = results.row().ok_or_else(unexpected)?.integer(0)? != Some(0);
+        if read_only { Err(MysqlFailure::demoted()) } else { Ok(rows) }
+    }
+
     /// For an operation on a lease that begins now. `Stale` in a forked child.
     fn resume(&self, held: &mut Held) -> Result<()> {
         held.connection.check_owner()?;
         held.connection.set_deadline(self.pool.deadline(Duration::ZERO).of_answer(Duration::ZERO));
         Ok(())
+    }
+
+    /// The failure of a change of a lease. On a server that has become read-only nothing was made,
+    /// and the lock stays behind with it.
+    fn lease_failure(&self, failure: MysqlFailure) -> Error {
+        self.pool.note(&failure);
+        let was_refused = failure.is_demotion() && !failure.leaves_doubt();
+        if self.pool.settings.hosts.failover().is_some() && was_refused {
+            return lock::left_behind().source(Error::from(failure));
+        }
+        failure.into()
     }
 
     fn next_rows(
@@ -190,9 +223,12 @@ impl Mysql {
             if owner.is_some() { "owner" } else { "PRIMARY" },
             conditions.join(" AND ")
         );
-        let message = Message::of(&statement, &values);
         self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
-            let rows = connection.run(&message)?.rows();
+            // A log-out everywhere must see the log-in that another node has acknowledged.
+            if owner.is_some() && after.is_none() {
+                role::catch_up(connection)?;
+            }
+            let rows = self.select(connection, &statement, &values)?;
             let last = rows.iter().rev().find_map(|row| key(row, 0).ok());
             let last = last.as_ref().map(Cursor::from);
             let records = rows.iter().map(|row| match target(row) {
@@ -208,8 +244,8 @@ impl Mysql {
         let find = format!("{} WHERE bin = ? AND id = ?", self.statements().list);
         let mut failed = None;
         let found = follow_regenerated(start, |key| {
-            let row = match connection.row(&find, &key_values(key)) {
-                Ok(row) => row?,
+            let row = match self.select(connection, &find, &key_values(key)) {
+                Ok(rows) => rows.into_iter().next()?,
                 Err(failure) => {
                     failed = Some(failure);
                     return None;
@@ -247,8 +283,8 @@ impl Store for Mysql {
     fn peek(&self, asked: &Key) -> Result<Found> {
         self.pool.with(self.pool.deadline(Duration::ZERO), |connection| {
             read_aliases(asked, &self.clock, |key| {
-                let row = connection.row(&self.statements().select, &key_values(key))?;
-                Ok(row::decode(row, 0, 10, key)?)
+                let rows = self.select(connection, &self.statements().select, &key_values(key))?;
+                Ok(row::decode(rows.into_iter().next(), 0, 10, key)?)
             })
         })
     }
@@ -261,7 +297,7 @@ impl Store for Mysql {
         self.resume(&mut held)?;
         let saved = (payload, ttl, owner);
         commit::commit(&mut held, self.statements(), saved, self.clock.now())
-            .inspect_err(|failure| self.pool.note(failure))?;
+            .map_err(|failure| self.lease_failure(failure))?;
         self.pool.give_back(held.connection);
         Ok(())
     }
@@ -281,7 +317,7 @@ impl Store for Mysql {
         let there = match stored.live(*begun) {
             None => row::read_head(connection, statements, key)?,
             Some(head) => match row::touch(connection, statements, key, Some(&head), (ttl, now))
-                .inspect_err(|failure| self.pool.note(failure))?
+                .map_err(|failure| self.lease_failure(failure))?
             {
                 Some(there) => there,
                 None => {
@@ -315,7 +351,7 @@ impl Store for Mysql {
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
         let moved = regenerate::regenerate(self, held, new, grace);
-        Ok(moved.inspect_err(|failure| self.pool.note(failure))?)
+        moved.map_err(|failure| self.lease_failure(failure))
     }
 
     fn sweep(&self, budget: Budget) -> Result<Swept> {

@@ -183,7 +183,7 @@ mod tests {
             Address::all(&parse("postgres://a,b:8/"), 7).unwrap(),
             [tcp("a", 7), tcp("b", 8)]
         );
-        for text in ["x:///nohost", "x+unix:relative", "x+unix://host/path", "mysql://a,b:8/d"] {
+        for text in ["x:///nohost", "x+unix:relative", "x+unix://host/path", "redis://a,b:8/0"] {
             assert_eq!(
                 Address::parse(&parse(text), 7).unwrap_err().kind(),
                 &ErrorKind::InvalidUrl,

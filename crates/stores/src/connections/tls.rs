@@ -23,6 +23,20 @@ pub const TLS_CERT_FILE: OptionHelp =
     option("tls_cert_file", "PEM of a client certificate; needs tls_key_file");
 pub const TLS_KEY_FILE: OptionHelp = option("tls_key_file", "PEM of the client's key");
 
+/// A server that a URL names.
+pub struct Host {
+    pub address: Address,
+    pub tls: Option<Tls>,
+}
+
+impl Host {
+    /// All that the URL names: a primary and its standbys, of which any may be the primary one day.
+    pub fn all(url: &StoreUrl, default_port: u16) -> Result<Vec<Host>> {
+        let addresses = Address::all(url, default_port)?.into_iter();
+        addresses.map(|address| Ok(Host { tls: Tls::if_wanted(url, &address)?, address })).collect()
+    }
+}
+
 /// What TLS to one server needs.
 #[derive(Clone)]
 pub struct Tls {

@@ -10,6 +10,7 @@ use mysql_common::Value as Column;
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::table::{Dialect, Row, Rows, Table};
+use crate::connections::tls::Host;
 use crate::mysql::options::{HELP, Options};
 use crate::mysql::row::Row as RowRead;
 use crate::mysql::wire::Wire;
@@ -29,8 +30,11 @@ const DIALECT: Dialect = Dialect {
 pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
     let options = Options::parse(url)?;
     let response = options.timeouts.response;
-    let mut database =
-        Database { wire: Wire::open(&options, Instant::now() + response)?, response };
+    // A standby will do: nothing is changed.
+    let connect = |host: &Host, end| Wire::open(&options, host, end);
+    let connected = options.hosts.connect(Instant::now() + response, connect);
+    let wire = connected.map_err(|failure| failure.map_or_else(unexpected, Error::from))?;
+    let mut database = Database { wire, response };
     database.ask(&settings(response))?;
     database.ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY")?;
     Ok(Box::new(database))

@@ -11,9 +11,10 @@ use std::time::Instant;
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::table::{Dialect, Row, Rows, Table};
+use crate::connections::tls::Host;
 use crate::postgres::connection::{Connection, TextRows};
 use crate::postgres::failure;
-use crate::postgres::options::{HELP, Host, Options};
+use crate::postgres::options::{HELP, Options};
 use crate::registry::OptionHelp;
 use crate::store_url::StoreUrl;
 

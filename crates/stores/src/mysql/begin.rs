@@ -13,7 +13,7 @@ use sessile_core::{ErrorKind, Found, Key, Result, Stored, follow_aliases};
 use super::Mysql;
 use super::connection::{Connection, unexpected};
 use super::failure::{Attempt, LOCK_WAIT, MysqlFailure};
-use super::lock::{FENCE, Held, IS_READ_ONLY, RELEASE, SESSION_FENCE, holder, release};
+use super::lock::{Held, READ_ONLY_BIT, RELEASE, SESSION_FENCE, holder, release};
 use super::row::{Row, decode, decode_head};
 use super::statement::Message;
 use super::statements::{HEAD_COLUMNS, READ_IF_LOCKED, Statements};
@@ -42,9 +42,9 @@ impl<'a> LockRequest<'a> {
     }
 
     /// Draws the fence, under the lock; NULL when the time is over. MariaDB looks at six decimals.
-    fn wait(&self) -> String {
+    fn wait(&self, statements: &Statements) -> String {
         let (seconds, us) = (self.wait.as_secs(), self.wait.subsec_micros());
-        format!("IF(GET_LOCK(?, {seconds}.{us:06}) = 1, {FENCE}, NULL)")
+        format!("IF(GET_LOCK(?, {seconds}.{us:06}) = 1, {}, NULL)", statements.fence)
     }
 }
 
@@ -169,7 +169,7 @@ fn lock_and_read_once(
         release(connection, request.name)?;
     }
     let selects = [statements.await_commit.as_str(), &statements.select_if_locked];
-    let Some((fence, row)) = lock_and_select(connection, request, &selects)? else {
+    let Some((fence, row)) = lock_and_select(connection, request, statements, &selects)? else {
         return Ok(None);
     };
     let read = decode(row, 0, HEAD_COLUMNS, request.key);
@@ -191,7 +191,7 @@ fn lock_and_read_by_name(
     }
     let execute = format!(
         "EXECUTE {READ_IF_LOCKED} USING {}, ?, IF(IS_USED_LOCK(?) = CONNECTION_ID(), ?, NULL)",
-        request.wait()
+        request.wait(statements)
     );
     let ([bin, id], lock) = (key_values(key), Value::Word(name));
     message.add(&execute, &[lock, bin, lock, id]);
@@ -218,8 +218,8 @@ pub(super) fn lock_and_read_head(
     request: LockRequest<'_>,
     statements: &Statements,
 ) -> Attempt<Option<Stored>> {
-    let Some((fence, row)) = lock_and_select(connection, request, &[&statements.select_head])?
-    else {
+    let selects = [statements.select_head.as_str()];
+    let Some((fence, row)) = lock_and_select(connection, request, statements, &selects)? else {
         return Ok(None);
     };
     let read = decode_head(row, request.key).map(|stored| (stored, Vec::new()));
@@ -229,10 +229,12 @@ pub(super) fn lock_and_read_head(
 fn lock_and_select(
     connection: &mut Connection,
     request: LockRequest<'_>,
+    statements: &Statements,
     selects: &[&str],
 ) -> Attempt<Option<(u64, Option<Row>)>> {
     let mut message = request.message();
-    message.add(&format!("SET {SESSION_FENCE} = {}", request.wait()), &[Value::Word(request.name)]);
+    let wait = request.wait(statements);
+    message.add(&format!("SET {SESSION_FENCE} = {wait}"), &[Value::Word(request.name)]);
     selects.iter().for_each(|select| message.add(select, &key_values(request.key)));
     message.add(&format!("SELECT {SESSION_FENCE}"), &[]);
     let mut results = connection.run(&message)?;
@@ -244,11 +246,11 @@ fn lock_and_select(
 /// demoted: what begins there cannot be saved.
 fn fence(connection: &Connection, row: Option<&Row>, column: usize) -> Attempt<Option<u64>> {
     let fence = row.ok_or_else(unexpected)?.integer(column)?.map(i64::unsigned_abs);
-    let read_only = fence.is_some_and(|fence| fence & IS_READ_ONLY != 0);
+    let read_only = fence.is_some_and(|fence| fence & READ_ONLY_BIT != 0);
     if read_only && !connection.facts.read_only {
         return Err(MysqlFailure::demoted());
     }
-    Ok(fence.map(|fence| fence & !IS_READ_ONLY))
+    Ok(fence.map(|fence| fence & !READ_ONLY_BIT))
 }
 
 /// A lock over a row that cannot be read is not kept.

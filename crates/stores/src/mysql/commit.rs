@@ -69,8 +69,9 @@ fn commit_at_once(
         connection.run(&message).map(|mut results| results.changed())
     } else {
         let changed = connection.execute(statement, &values);
-        if matches!(changed, Ok(1)) {
-            release(connection, lock)?;
+        // The change is made, whatever becomes of the connection.
+        if matches!(changed, Ok(1)) && release(connection, lock).is_err() {
+            connection.give_up();
         }
         changed
     };

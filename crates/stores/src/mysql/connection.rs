@@ -6,7 +6,8 @@
 //! * a connection that failed is never used again;
 //! * a child of a fork sends nothing over its parent's connections, not even COM_QUIT: it
 //!   closes its own descriptor, which the server does not see;
-//! * every connection has the settings on which the statements rely, whatever the server's own are.
+//! * every connection has the settings on which the statements rely, whatever the server's own are;
+//! * of several servers, it leads to one that took changes when it was opened.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,16 @@ use mysql_common::constants::Command;
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::failure::{Attempt, FORGOTTEN, MysqlFailure, NO_MORE_STATEMENTS};
+use super::lock::IS_READ_ONLY;
 use super::options::Options;
+use super::role::{self, Role};
 use super::row::Row;
 use super::statement::{Message, TEXT_BYTES_MAX};
 use super::wire::{Prepared, ResultSet, Wire};
+use crate::connections::deadline::Deadline;
 use crate::connections::options::Timeouts;
 use crate::connections::pool::{AttemptFailure, PooledConnection};
+use crate::connections::tls::Host;
 use crate::locks::check_process;
 use crate::sql::row::{Columns, unsigned};
 use crate::sql::value::Value;
@@ -73,6 +78,10 @@ pub struct Connection {
     /// How many of the last begins, without a gap, found their session there and free.
     found: u8,
     prepares_no_more: bool,
+    /// Since when it leads to a node of a cluster that is not the first one of the URL.
+    elsewhere: Option<Instant>,
+    /// It leads to a node of Galera, of which the URL names several.
+    pub is_of_galera: bool,
 }
 
 #[derive(Default)]
@@ -108,21 +117,27 @@ impl PooledConnection for Connection {
         options.timeouts
     }
 
+    /// To the only server of the URL, whether it takes changes or not, or to one of several that
+    /// does. Of a cluster, all workers go to the first node that is there.
     fn open(options: &Options, deadline: Instant) -> Attempt<Connection> {
-        let mut connection = Connection {
-            wire: Wire::open(options, deadline)?,
-            deadline,
-            row_wait: row_wait(options.timeouts.response),
-            pid: std::process::id(),
-            broken: false,
-            facts: Facts::default(),
-            prepared: Vec::new(),
-            knows_read: None,
-            begins: 0,
-            found: 0,
-            prepares_no_more: false,
+        let Options { hosts, .. } = options;
+        let open = |host: &Host, end| -> Attempt<Connection> {
+            let mut connection = Connection::connect(options, host, end)?;
+            if hosts.failover().is_some()
+                && role::of(&mut connection)? == Role::Peer
+                && !hosts.is_first(host)
+            {
+                connection.elsewhere = Some(Instant::now());
+            }
+            connection.set_deadline(deadline);
+            Ok(connection)
         };
-        connection.set_up()?;
+        let connection = hosts
+            .connect(deadline, open)
+            .map_err(|failure| failure.unwrap_or_else(|| unexpected().into()))?;
+        if connection.elsewhere.is_some() {
+            hosts.look_back();
+        }
         Ok(connection)
     }
 
@@ -139,9 +154,38 @@ impl PooledConnection for Connection {
     fn translate(_: &Options, failure: MysqlFailure) -> Error {
         failure.into()
     }
+
+    fn is_current(&self, options: &Options, _: Deadline) -> bool {
+        let stays = |since: Instant| since.elapsed() < options.hosts.pause_before_look();
+        self.elsewhere.is_none_or(stays)
+    }
+
+    fn failover(options: &Options) -> Option<Duration> {
+        options.hosts.failover()
+    }
 }
 
 impl Connection {
+    fn connect(options: &Options, host: &Host, deadline: Instant) -> Attempt<Connection> {
+        let mut connection = Connection {
+            wire: Wire::open(options, host, deadline)?,
+            deadline,
+            row_wait: row_wait(options.timeouts.response),
+            pid: std::process::id(),
+            broken: false,
+            facts: Facts::default(),
+            prepared: Vec::new(),
+            knows_read: None,
+            begins: 0,
+            found: 0,
+            prepares_no_more: false,
+            elsewhere: None,
+            is_of_galera: false,
+        };
+        connection.set_up()?;
+        Ok(connection)
+    }
+
     /// Settings, facts and the bits of the process id, in one round trip.
     ///
     /// The server does not know the process ids of its clients. So each connection takes a lock,
@@ -154,7 +198,8 @@ impl Connection {
         let settings = format!(
             "SET NAMES ascii COLLATE ascii_bin, SESSION sql_mode = \
              'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-             SESSION autocommit = 1, SESSION completion_type = 0, SESSION wait_timeout = \
+             SESSION autocommit = 1, SESSION time_zone = '+00:00', SESSION completion_type = 0, \
+             SESSION wait_timeout = \
              {SILENCE_SECONDS_MAX}, \
              SESSION innodb_lock_wait_timeout = {row_lock_seconds}, SESSION lock_wait_timeout = \
              {row_lock_seconds} \
@@ -171,8 +216,10 @@ impl Connection {
             .then("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE", &[])
             .then(&format!("DO {}", bits.join(", ")), &[])
             .then(
-                "SELECT VERSION(), @@max_allowed_packet, CONCAT(@@read_only) NOT IN ('0', 'OFF'), \
-                 CONNECTION_ID(), @@innodb_flush_log_at_trx_commit",
+                &format!(
+                    "SELECT VERSION(), @@max_allowed_packet, {IS_READ_ONLY}, CONNECTION_ID(), \
+                     @@innodb_flush_log_at_trx_commit"
+                ),
                 &[],
             );
         let row = self.run(&message)?.row().ok_or_else(unexpected)?;

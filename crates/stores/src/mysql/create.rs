@@ -7,7 +7,7 @@ use sessile_core::{ErrorKind, Head, Key, Result, Stored, Ttl};
 use super::Mysql;
 use super::begin::{LockRequest, lock_and_read_head};
 use super::connection::Connection;
-use super::failure::{Attempt, DUPLICATE};
+use super::failure::{Attempt, DEADLOCK, DUPLICATE};
 use super::lock::{RELEASE, release};
 use super::statement::Message;
 use super::statements::row_values;
@@ -30,7 +30,7 @@ pub(super) fn create(store: &Mysql, key: &Key, payload: &[u8], ttl: Ttl) -> Resu
             store.pool.give_back(connection);
         }
         match created {
-            Err(failure) if failure.is_demotion() => Err(failure),
+            Err(failure) if failure.is_demotion() && !failure.leaves_doubt() => Err(failure),
             // A second attempt might find the record of this one.
             created => Ok(created),
         }
@@ -55,7 +55,8 @@ fn create_under_lock(
         let values = row_values(key, &new, Some(payload), now);
         let message = Message::of(&statements.insert, &values).then(RELEASE, &[Value::Word(lock)]);
         match connection.run(&message) {
-            Err(failure) if failure.is(&[DUPLICATE]) => {} // most likely a tombstone
+            // Most likely a tombstone, or another node's change.
+            Err(failure) if failure.is(&[DUPLICATE, DEADLOCK]) => {}
             done => return done.map(drop),
         }
     }

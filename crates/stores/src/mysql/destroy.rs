@@ -8,6 +8,7 @@ use sessile_core::{Key, Owner, Result, Stored, Timestamp, follow_aliases};
 use super::Mysql;
 use super::connection::{Connection, Results, unexpected};
 use super::failure::{Attempt, MysqlFailure};
+use super::role;
 use super::row::decode_head;
 use super::statement::Message;
 use super::statements::row_values;
@@ -25,15 +26,25 @@ pub(super) fn destroy(store: &Mysql, asked: &Key) -> Result<()> {
         let tombstone = Stored::tombstone(random_mark()?.cast_unsigned(), now);
         let values = row_values(asked, &tombstone, None, now);
         let lock = store.locks.name(asked);
-        let message = Message::of(&statements.replace_unless_alias, &values)
-            .then(IS_LOCK_HELD, &[Value::Word(&lock)])
-            .then(&statements.select_head, &key_values(asked));
-        let mut results = connection.run(&message)?;
-        if results.changed() > 0 {
-            return Ok(());
+        let run = |connection: &mut Connection| -> Attempt<_> {
+            let message = Message::of(&statements.replace_unless_alias, &values)
+                .then(IS_LOCK_HELD, &[Value::Word(&lock)])
+                .then(&statements.select_head, &key_values(asked));
+            let mut results = connection.run(&message)?;
+            if results.changed() > 0 {
+                return Ok(None);
+            }
+            let there = decode_head(results.row(), asked)?;
+            Ok(Some((decode_is_held(&mut results)?, there)))
+        };
+        let mut found = run(connection)?;
+        if connection.is_of_galera && found == Some((false, Stored::Nothing)) {
+            // This node may have to apply yet what another one has acknowledged.
+            role::catch_up(connection)?;
+            found = run(connection)?;
         }
-        let there = decode_head(results.row(), asked)?;
-        match (decode_is_held(&mut results)?, there) {
+        let Some(found) = found else { return Ok(()) };
+        match found {
             // Without a record and without a holder nobody could bring the session back, and
             // log-outs with invented ids must not fill the disk.
             (false, Stored::Nothing) => Ok(()),

@@ -48,7 +48,7 @@ pub(super) const DUPLICATE_COLUMN: u16 = 1_060;
 pub(super) const DUPLICATE_INDEX: u16 = 1_061;
 pub(super) const DUPLICATE: u16 = 1_062;
 pub(super) const LOCK_WAIT: u16 = 1_205;
-const DEADLOCK: u16 = 1_213;
+pub(super) const DEADLOCK: u16 = 1_213;
 /// A column that must have a value got NULL: how the statement of a commit says that the lock is
 /// lost.
 pub(super) const NO_VALUE: u16 = 1_048;
@@ -59,14 +59,21 @@ pub(super) const FORGOTTEN: [u16; 2] = [1_243, 1_615];
 pub(super) const NO_MORE_STATEMENTS: u16 = 1_461;
 /// By an option, by the role in a replication.
 const READ_ONLY: [u16; 2] = [1_290, 1_836];
+/// Of a node that has lost its cluster, or has not joined it yet. This statement was not executed.
+const OUTSIDE_CLUSTER: u16 = 1_047;
+/// In a cluster: the node lost the others while they decided (Galera, Group Replication). They may
+/// have made the change.
+const COMMIT_FAILED: [u16; 2] = [1_180, 3_100];
+/// Group Replication: another server's change of the same row came first. Rolled back.
+const CERTIFICATION: u16 = 3_101;
 /// Shutdown, KILL, time-out of the network.
 const ENDING: [u16; 10] = [1_053, 1_077, 1_079, 1_080, 1_158, 1_159, 1_160, 1_161, 1_927, 4_031];
 /// Of all, of a user, by resource limits.
 const CROWDED: [u16; 3] = [1_040, 1_203, 1_226];
 /// The texts that name users, hosts, databases, tables and options, and never a value.
-const QUOTABLE: [u16; 18] = [
-    1_040, 1_044, 1_045, 1_049, 1_129, 1_130, 1_142, 1_143, 1_146, 1_203, 1_226, 1_227, 1_290,
-    1_370, 1_665, 1_698, 1_836, 1_927,
+const QUOTABLE: [u16; 19] = [
+    1_040, 1_044, 1_045, 1_047, 1_049, 1_129, 1_130, 1_142, 1_143, 1_146, 1_203, 1_226, 1_227,
+    1_290, 1_370, 1_665, 1_698, 1_836, 1_927,
 ];
 
 impl MysqlFailure {
@@ -80,9 +87,19 @@ impl MysqlFailure {
 
     /// As the server refuses a change.
     pub(super) fn demoted() -> MysqlFailure {
+        MysqlFailure::standby("The MySQL server is running with the --read-only option")
+    }
+
+    /// Of a server that might take a change, and must not.
+    pub(super) fn standby(why: &str) -> MysqlFailure {
         let [code, _] = READ_ONLY;
-        let message = "The MySQL server is running with the --read-only option".to_owned();
-        MysqlFailure::Server { code, state: "HY000".to_owned(), message }
+        MysqlFailure::Server { code, state: "HY000".to_owned(), message: why.to_owned() }
+    }
+
+    /// Of a node that is not in step with its cluster.
+    pub(super) fn outside_cluster(why: &str) -> MysqlFailure {
+        let (code, state) = (OUTSIDE_CLUSTER, "08S01".to_owned());
+        MysqlFailure::Server { code, state, message: why.to_owned() }
     }
 
     pub(super) fn is(&self, codes: &[u16]) -> bool {
@@ -97,7 +114,8 @@ impl MysqlFailure {
     /// Whether another transaction on the same rows was in the way. This one was rolled back, or
     /// must be.
     pub(super) fn is_collision(&self) -> bool {
-        matches!(self, MysqlFailure::RowChanged) || self.is(&[DEADLOCK, LOCK_WAIT, DUPLICATE])
+        matches!(self, MysqlFailure::RowChanged)
+            || self.is(&[DEADLOCK, LOCK_WAIT, DUPLICATE, CERTIFICATION])
     }
 }
 
@@ -105,20 +123,33 @@ impl AttemptFailure for MysqlFailure {
     fn is_transient(&self) -> bool {
         match self {
             MysqlFailure::Connection(error) => !is_distrust(&error.to_string()),
-            _ => self.ends_session() || self.is(&CROWDED) || self.is_collision(),
+            _ => {
+                self.ends_session()
+                    || self.is(&CROWDED)
+                    || self.is(&COMMIT_FAILED)
+                    || self.is_collision()
+            }
         }
     }
 
     fn breaks_connection(&self) -> bool {
         match self {
-            MysqlFailure::Server { .. } => self.ends_session() || self.is_demotion(),
+            MysqlFailure::Server { .. } => {
+                self.ends_session() || self.is_demotion() || self.is(&COMMIT_FAILED)
+            }
             MysqlFailure::Connection(_) | MysqlFailure::Garbled => true,
             MysqlFailure::Contract(_) | MysqlFailure::RowChanged => false,
         }
     }
 
     fn is_demotion(&self) -> bool {
-        self.is(&READ_ONLY)
+        self.is(&READ_ONLY) || self.is(&[OUTSIDE_CLUSTER])
+    }
+
+    /// A node that loses its cluster refuses one statement of a message after the commit of the one
+    /// before it.
+    fn leaves_doubt(&self) -> bool {
+        self.breaks_connection() && !self.is(&READ_ONLY)
     }
 }
 
@@ -176,6 +207,16 @@ fn meaning(code: u16) -> Meaning {
             "the server is read-only",
             "connect to the primary; a replica and a server with read_only take no sessions",
         ),
+        OUTSIDE_CLUSTER => (
+            Unreachable,
+            "the server is outside of its cluster",
+            "look at wsrep_cluster_status and wsrep_ready; name several nodes in the URL",
+        ),
+        code if COMMIT_FAILED.contains(&code) => (
+            Unreachable,
+            "the server failed to commit, and may have",
+            "begin anew and look at the session; the server's log says why",
+        ),
         code if CROWDED.contains(&code) => (
             Unreachable,
             "the server has no free connection",
@@ -199,7 +240,7 @@ fn meaning(code: u16) -> Meaning {
             "the server's binary log works in statements only",
             "set binlog_format to MIXED or ROW, which all present servers have by default",
         ),
-        LOCK_WAIT | DEADLOCK => (
+        LOCK_WAIT | DEADLOCK | CERTIFICATION => (
             Io,
             "another transaction keeps the row locked",
             "look for a tool that holds a transaction open on the table (SHOW ENGINE INNODB \
@@ -243,6 +284,7 @@ mod tests {
         let code = |number| contract_error(number, "").kind().code();
         assert_eq!([1_045, 1_044, 1_142, 1_290, 1_130].map(code), ["denied"; 5]);
         assert_eq!([1_040, 1_203, 1_226, 1_053, 1_927].map(code), ["unreachable"; 5]);
+        assert_eq!([1_047, 1_180].map(code), ["unreachable"; 2]);
         assert_eq!(
             [1_049, 1_114, 1_041, 1_146].map(code),
             ["invalid-url", "full", "out-of-memory", "incompatible"]
@@ -256,6 +298,25 @@ mod tests {
         }
         for code in [1_045, 1_044, 1_049, 1_064, 1_290, 1_146] {
             assert!(!of(code, "").is_transient(), "{code}");
+        }
+    }
+
+    /// A cluster may have taken the change of a node that lost it meanwhile: told as refused, it
+    /// would be made twice. A node refuses `DO RELEASE_LOCK` after it has committed the change
+    /// before it in the message.
+    #[test]
+    fn only_a_server_that_is_read_only_has_certainly_not_made_a_change() {
+        for (code, is_demotion, leaves_doubt) in [
+            (1_290, true, false),
+            (1_836, true, false),
+            (1_047, true, true),
+            (1_180, false, true),
+            (3_100, false, true),
+        ] {
+            let failure = of(code, "");
+            assert_eq!(failure.is_demotion(), is_demotion, "{code}");
+            assert_eq!(failure.leaves_doubt(), leaves_doubt, "{code}");
+            assert!(failure.breaks_connection(), "{code}");
         }
     }
 }

@@ -18,12 +18,25 @@ use crate::sql::value::Value;
 /// The server takes 64 characters and ignores their case.
 pub(super) const DIGEST_BYTES: usize = 20;
 
-/// It grows as long as the server runs, starts from the time when the server starts, and its
-/// highest byte is the number of the server.
-pub(super) const FENCE: &str =
-    "(UUID_SHORT() & 0xFFFFFFFFFFFFFF) | ((CONCAT(@@read_only) NOT IN ('0', 'OFF')) << 60)";
-/// Beside the fence: the server is read-only by now.
-pub(super) const IS_READ_ONLY: u64 = 1 << 60;
+/// An expression: whether the server is read-only.
+pub(super) const IS_READ_ONLY: &str = "CONCAT(@@read_only) NOT IN ('0', 'OFF')";
+/// The bit of a fence that says it.
+pub(super) const READ_ONLY_BIT: u64 = 1 << 60;
+
+/// The expression that draws a fence.
+///
+/// Of one server: it grows as long as that runs, and begins at the time when it starts, in 2^-24 s.
+/// (The highest byte of UUID_SHORT, which goes, is the number of the server.) Of several: the time
+/// itself, in the same unit, so that a successor that has run for longer draws no lower ones.
+/// SYSDATE is the time when the lock is had, NOW that of the statement, which has waited for it.
+pub(super) fn fence(of_several: bool) -> String {
+    let number = if of_several {
+        "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 16777216 AS UNSIGNED)"
+    } else {
+        "(UUID_SHORT() & 0xFFFFFFFFFFFFFF)"
+    };
+    format!("{number} | (({IS_READ_ONLY}) << 60)")
+}
 /// Where the connection keeps the fence, or NULL, for the next statements of the message.
 pub(super) const SESSION_FENCE: &str = "@sessile_had";
 
@@ -76,6 +89,12 @@ pub(super) fn release(connection: &mut Connection, name: &str) -> Attempt<()> {
 pub(super) fn lost() -> Error {
     Error::new(ErrorKind::Stale, "the lock of the session was lost")
         .advice("nobody else may release the store's locks, and no proxy may share its connections")
+}
+
+/// For the holder of a lock on a server that takes no changes any more.
+pub(super) fn left_behind() -> Error {
+    Error::new(ErrorKind::Stale, "the server of the lock takes no more changes")
+        .advice("begin anew: another server of the URL has taken over, or will")
 }
 
 /// The process from the bits that its connection has set (`connection.rs`), its host and silence

@@ -21,6 +21,7 @@ use super::options::Options;
 use super::public_key::encrypt;
 use super::wire::{Wire, parse};
 use crate::connections::options::Address;
+use crate::connections::tls::Host;
 
 const WANTED: CapabilityFlags = CapabilityFlags::CLIENT_PROTOCOL_41
     .union(CapabilityFlags::CLIENT_LONG_PASSWORD)
@@ -41,7 +42,7 @@ const PACKET_BYTES_MAX: u32 = 1 << 30;
 const VERSION: (u16, u16, u16) = (10, 0, 0);
 
 impl Wire {
-    pub(super) fn log_in(&mut self, options: &Options) -> Attempt<()> {
+    pub(super) fn log_in(&mut self, options: &Options, host: &Host) -> Attempt<()> {
         let greeting = self.next()?.to_vec();
         let greeting: HandshakePacket<'_> = parse(&greeting, ())?;
         let offered = greeting.capabilities();
@@ -56,7 +57,7 @@ impl Wire {
             self.extensions = greeting.mariadb_ext_capabilities()
                 & MariadbCapabilities::MARIADB_CLIENT_CACHE_METADATA;
         }
-        if let Some(tls) = &options.tls {
+        if let Some(tls) = &host.tls {
             if !offered.contains(CapabilityFlags::CLIENT_SSL) {
                 let why = "the server offers no TLS";
                 return Err(denied(why, "give it a certificate, or leave out tls=1"));
@@ -66,13 +67,18 @@ impl Wire {
             self.send_struct(&SslRequest::new(self.capabilities, PACKET_BYTES_MAX, collation))?;
             self.encrypt(tls)?;
         }
-        self.authenticate(&greeting, options)?;
+        self.authenticate(&greeting, options, host)?;
         self.number = greeting.connection_id();
         self.allow_payloads();
         Ok(())
     }
 
-    fn authenticate(&mut self, greeting: &HandshakePacket<'_>, options: &Options) -> Attempt<()> {
+    fn authenticate(
+        &mut self,
+        greeting: &HandshakePacket<'_>,
+        options: &Options,
+        host: &Host,
+    ) -> Attempt<()> {
         let password = options.password.as_deref();
         let mut nonce = greeting.nonce();
         let mut method = match greeting.auth_plugin() {
@@ -114,7 +120,7 @@ impl Wire {
                 // The server remembers the password.
                 [0x01, 0x03] if method == AuthPlugin::CachingSha2Password => {}
                 [0x01, 0x04] if method == AuthPlugin::CachingSha2Password => {
-                    self.send_password(&nonce, options)?;
+                    self.send_password(&nonce, options, host)?;
                 }
                 _ => return Err(unknown_method()),
             }
@@ -122,13 +128,13 @@ impl Wire {
     }
 
     /// A server takes it in clear over TLS and at a unix socket, and encrypted elsewhere.
-    fn send_password(&mut self, nonce: &[u8], options: &Options) -> Attempt<()> {
+    fn send_password(&mut self, nonce: &[u8], options: &Options, host: &Host) -> Attempt<()> {
         if !options.may_tell_password {
             return Err(untrusted());
         }
         let password = options.password.as_deref().unwrap_or_default();
         let mut password = [password.as_bytes(), &[0]].concat();
-        let is_private = options.tls.is_some() || matches!(options.address, Address::Unix(_));
+        let is_private = host.tls.is_some() || matches!(host.address, Address::Unix(_));
         if !is_private {
             self.send(&mut [0x02].as_slice())?;
             let key = self.next()?.get(1..).unwrap_or_default();

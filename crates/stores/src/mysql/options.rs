@@ -4,11 +4,12 @@
 
 use sessile_core::Result;
 
+use crate::connections::hosts::Hosts;
 use crate::connections::options::{
-    Address, CLEAR_PASSWORD, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE,
-    RESPONSE_TIMEOUT_MS, Timeouts, USER, database, is_unix,
+    CLEAR_PASSWORD, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE, RESPONSE_TIMEOUT_MS,
+    Timeouts, USER, database, is_unix,
 };
-use crate::connections::tls::{TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, Tls};
+use crate::connections::tls::{Host, TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE};
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
 
@@ -26,11 +27,12 @@ pub const HELP: &[OptionHelp] = &[
     TLS_KEY_FILE,
 ];
 
+const DEFAULT_PORT: u16 = 3_306;
 const NAME_BYTES_MAX: usize = 64;
 
 /// Settings of one opened store. Without `Debug`, which would print the password.
 pub struct Options {
-    pub(super) address: Address,
+    pub hosts: Hosts<Host>,
     pub timeouts: Timeouts,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
@@ -39,23 +41,21 @@ pub struct Options {
     pub(super) may_tell_password: bool,
     pub(super) database: String,
     pub(super) table: String,
-    pub(super) tls: Option<Tls>,
 }
 
 impl Options {
     pub fn parse(url: &StoreUrl) -> Result<Options> {
-        let address = Address::parse(url, 3_306)?;
+        let hosts = Host::all(url, DEFAULT_PORT)?;
+        let has_tls = hosts.iter().any(|host| host.tls.is_some());
         let Login { user, password } = Login::parse(url)?;
-        let tls = Tls::if_wanted(url, &address)?;
         Ok(Options {
             timeouts: Timeouts::parse(url)?,
             user,
             password,
-            may_tell_password: tls.is_some() || is_unix(url) || url.switch(CLEAR_PASSWORD.name)?,
+            may_tell_password: has_tls || is_unix(url) || url.switch(CLEAR_PASSWORD.name)?,
             database: database_name(url)?,
             table: table(url)?,
-            tls,
-            address,
+            hosts: Hosts::new(hosts),
         })
     }
 }
@@ -86,6 +86,12 @@ mod tests {
     use sessile_core::ErrorKind;
 
     use super::*;
+    use crate::connections::options::Address;
+
+    fn addresses(url: &str) -> Vec<Address> {
+        let hosts = Host::all(&StoreUrl::parse(url).unwrap(), DEFAULT_PORT).unwrap();
+        hosts.into_iter().map(|host| host.address).collect()
+    }
 
     #[test]
     fn urls_that_contradict_themselves_are_refused_without_their_password() {
@@ -119,17 +125,22 @@ mod tests {
     #[test]
     fn what_a_url_says_reaches_the_client() {
         let parse = |url: &str| Options::parse(&StoreUrl::parse(url).unwrap()).unwrap();
-        let options =
-            parse("mariadb://sh%40op:p%2Fss@[::1]:3307/my%20shop?table=t1&response_timeout_ms=700");
+        let url =
+            "mariadb://sh%40op:p%2Fss@[::1]:3307,b/my%20shop?table=t1&response_timeout_ms=700";
+        let options = parse(url);
         assert_eq!(
             (options.user.as_deref(), options.password.as_deref()),
             (Some("sh@op"), Some("p/ss"))
         );
-        assert_eq!(options.address, Address::Tcp { host: "::1".into(), port: 3_307 });
+        let tcp = |host: &str, port| Address::Tcp { host: host.into(), port };
+        assert_eq!(addresses(url), [tcp("::1", 3_307), tcp("b", 3_306)]);
+        assert!(options.hosts.failover().is_some());
         assert_eq!((options.database.as_str(), options.table.as_str()), ("my shop", "t1"));
         assert_eq!(options.timeouts.response.as_millis(), 700);
-        let options = parse("mysql+unix:/run/my%20socket?user=shop&database=d");
-        assert_eq!(options.address, Address::Unix("/run/my socket".into()));
+        let url = "mysql+unix:/run/my%20socket?user=shop&database=d";
+        let options = parse(url);
+        assert_eq!(addresses(url), [Address::Unix("/run/my socket".into())]);
+        assert!(options.hosts.failover().is_none());
         assert_eq!((options.user.as_deref(), options.password), (Some("shop"), None));
     }
 }

@@ -42,7 +42,11 @@ pub(super) fn regenerate(
             }
             held.key = new.clone();
             let old = std::mem::replace(&mut held.lock, lock);
-            release(&mut held.connection, &old)
+            // The new id has the session, whatever becomes of the connection.
+            if release(&mut held.connection, &old).is_err() {
+                held.connection.give_up();
+            }
+            Ok(())
         }
         Err(failure) => {
             if release(&mut held.connection, &lock).is_err() {

@@ -36,6 +36,10 @@ const ADD_LOCK_SECONDS_MAX: u32 = 1;
 /// Whether several servers of a cluster take writes. None knows the named locks of another.
 const CLUSTER: &str = "SHOW VARIABLES WHERE (Variable_name = 'wsrep_on' AND Value = 'ON')
     OR (Variable_name = 'group_replication_single_primary_mode' AND Value = 'OFF')";
+/// Whether `read_only` does not hold for this user.
+const WRITES_ALWAYS: &str = "SELECT 1 FROM information_schema.USER_PRIVILEGES
+    WHERE PRIVILEGE_TYPE IN ('SUPER', 'READ_ONLY ADMIN', 'READ ONLY ADMIN', 'CONNECTION_ADMIN')
+    AND REPLACE(GRANTEE, '''', '') = CURRENT_USER() LIMIT 1";
 
 /// Returns whether the table has owners. One from before them gets the columns and an index, if
 /// this user may add them.
@@ -95,13 +99,24 @@ fn add_owners(options: &Options) -> Attempt<()> {
     Ok(())
 }
 
-pub(super) fn warn(connection: &mut Connection, store: &str) -> Attempt<()> {
-    let cluster = connection.row(CLUSTER, &[])?.is_some();
+pub(super) fn warn(connection: &mut Connection, store: &str, options: &Options) -> Attempt<()> {
+    // Of several servers that the URL names, all workers use the first one that is there.
+    let has_several = options.hosts.failover().is_some();
+    let cluster = !has_several && connection.row(CLUSTER, &[])?.is_some();
+    // Nothing makes a node of Galera read-only.
+    let may_be_demoted = has_several && !connection.is_of_galera;
+    let writes_always = may_be_demoted && connection.row(WRITES_ALWAYS, &[])?.is_some();
     for (is_so, warning) in [
         (
             cluster,
-            "several servers of the cluster take writes, and none knows the locks of another: send \
-             all web servers to one of them, or commits will be refused as stale",
+            "several servers of the cluster take writes, and none knows the locks of another: name \
+             all of them in the URL, in the same order on all web servers, or commits will be \
+             refused as stale",
+        ),
+        (
+            writes_always,
+            "the user may write to a server that is read-only: after a failover, saves on the old \
+             primary would be lost. Use a user without SUPER, READ_ONLY ADMIN and CONNECTION_ADMIN",
         ),
         (
             connection.facts.behind_proxy,

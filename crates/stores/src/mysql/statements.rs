@@ -5,7 +5,7 @@
 
 use sessile_core::{Head, Key, Stored, Timestamp, Ttl};
 
-use super::lock::{FENCE, SESSION_FENCE};
+use super::lock::SESSION_FENCE;
 use crate::sql::ms;
 use crate::sql::row::encoded;
 use crate::sql::value::{Value, key_values};
@@ -21,6 +21,8 @@ pub(super) const READ_IF_LOCKED: &str = "sessile_read";
 pub(super) struct Statements {
     /// Whether they name the columns of owners.
     pub name_owners: bool,
+    /// An expression that draws the next fence.
+    pub fence: String,
     /// As it stands in statements: in backquotes.
     pub table: String,
     /// All of a row.
@@ -74,7 +76,7 @@ pub(super) const LISTED_TARGET: usize = 9;
 impl Statements {
     /// In a table from before owners all values stand at the same places: what is read as the owner
     /// is NULL, and the one that is written, always NULL too, comes to nothing.
-    pub fn new(table: &str, has_owners: bool) -> Statements {
+    pub fn new(table: &str, has_owners: bool, fence: &str) -> Statements {
         let read_owner = if has_owners { OWNER } else { "NULL" };
         let head = format!("{HEAD}, {read_owner}");
         let owner = if has_owners { ", owner" } else { "" };
@@ -93,6 +95,7 @@ impl Statements {
         let replace = format!("UPDATE {table} SET {each} = {set}, payload = ? WHERE {key}");
         Statements {
             name_owners: has_owners,
+            fence: fence.to_owned(),
             table: table.to_owned(),
             select: format!("SELECT {head}, payload FROM {table} WHERE {key}"),
             await_commit: format!("SELECT 1 FROM {table} WHERE {key_if_locked} LOCK IN SHARE MODE"),
@@ -107,7 +110,7 @@ impl Statements {
                     .join(", ")
             ),
             begin: format!(
-                "SELECT IF({small}, IF(GET_LOCK(?, 0) = 1, payload, NULL), NULL), {FENCE}, {head} \
+                "SELECT IF({small}, IF(GET_LOCK(?, 0) = 1, payload, NULL), NULL), {fence}, {head} \
                  FROM {table} \
                  WHERE {key} LOCK IN SHARE MODE SKIP LOCKED"
             ),

@@ -29,8 +29,9 @@ use mysql_common::value::{BinValue, ServerSide, TextValue, ValueDeserializer};
 use super::failure::{Attempt, MysqlFailure};
 use super::options::Options;
 use super::row::Row;
+use crate::connections::options::Timeouts;
 use crate::connections::stream::Stream;
-use crate::connections::tls::{Channel, Tls};
+use crate::connections::tls::{Channel, Host, Tls};
 use crate::sql::value::Value;
 
 /// Read at once; a session of the usual size comes in one piece.
@@ -69,14 +70,14 @@ pub struct Prepared {
 
 impl Wire {
     /// Connects and logs in.
-    pub fn open(options: &Options, deadline: Instant) -> Attempt<Wire> {
-        let mut wire = Wire::connect(options, deadline)?;
-        wire.log_in(options)?;
+    pub fn open(options: &Options, host: &Host, deadline: Instant) -> Attempt<Wire> {
+        let mut wire = Wire::connect(host, &options.timeouts, deadline)?;
+        wire.log_in(options, host)?;
         Ok(wire)
     }
 
-    fn connect(options: &Options, deadline: Instant) -> Attempt<Wire> {
-        let stream = Stream::connect(&options.address, &options.timeouts, deadline);
+    fn connect(host: &Host, timeouts: &Timeouts, deadline: Instant) -> Attempt<Wire> {
+        let stream = Stream::connect(&host.address, timeouts, deadline);
         let mut codec = PacketCodec::default();
         codec.max_allowed_packet = LOGIN_PACKET_BYTES_MAX;
         Ok(Wire {
@@ -355,7 +356,8 @@ mod tests {
         let url = format!("mysql+unix:{}?user=u&database=d", path.display());
         let options = Options::parse(&StoreUrl::parse(&url).unwrap()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(60);
-        let mut wire = Wire::connect(&options, deadline).ok().unwrap();
+        let connect = |host: &Host, end| Wire::connect(host, &options.timeouts, end);
+        let mut wire = options.hosts.connect(deadline, connect).ok().unwrap();
         wire.allow_payloads();
         std::thread::spawn(move || {
             let large = [&[0, 0, 0x20, 0], vec![b'x'; 2 << 20].as_slice()].concat();

@@ -18,11 +18,12 @@ use postgres_protocol::{IsNull, Oid};
 
 use super::failure::{Attempt, PostgresFailure, unexpected};
 use super::names::TableNames;
-use super::options::{Host, Options};
+use super::options::Options;
 use super::result::{Row, StatementResult};
 use super::statements::Sql;
 use super::wire::Wire;
 use crate::connections::pool::AttemptFailure;
+use crate::connections::tls::Host;
 use crate::sql::value::Value;
 
 /// For all values and columns.

@@ -9,7 +9,7 @@ use crate::connections::options::{
     Address, CLEAR_PASSWORD, CONNECT_TIMEOUT_MS, DATABASE, Login, PASSWORD_FILE,
     RESPONSE_TIMEOUT_MS, Timeouts, USER, database, is_unix,
 };
-use crate::connections::tls::{TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE, Tls};
+use crate::connections::tls::{Host, TLS, TLS_CA_FILE, TLS_CERT_FILE, TLS_KEY_FILE};
 use crate::locks::host;
 use crate::registry::{OptionHelp, option};
 use crate::store_url::{StoreUrl, invalid};
@@ -48,11 +48,6 @@ pub struct Options {
     pub schema: Option<String>,
 }
 
-pub struct Host {
-    pub address: Address,
-    pub(super) tls: Option<Tls>,
-}
-
 impl Options {
     pub fn parse(url: &StoreUrl) -> Result<Options> {
         let hosts = hosts(url)?;
@@ -79,19 +74,17 @@ impl Options {
     }
 }
 
-/// The primary and its standbys, of which any may be the primary one day.
 fn hosts(url: &StoreUrl) -> Result<Vec<Host>> {
-    let addresses = Address::all(url, DEFAULT_PORT)?.into_iter();
-    let host = |mut address| {
-        if let Address::Unix(path) = &mut address
+    let mut hosts = Host::all(url, DEFAULT_PORT)?;
+    for host in &mut hosts {
+        if let Address::Unix(path) = &mut host.address
             && path.is_dir()
         {
             // Other clients ask for the directory.
             path.push(format!(".s.PGSQL.{DEFAULT_PORT}"));
         }
-        Ok(Host { tls: Tls::if_wanted(url, &address)?, address })
-    };
-    addresses.map(host).collect()
+    }
+    Ok(hosts)
 }
 
 /// An identifier that needs no quotes, so that it reads the same in a shell.

@@ -13,9 +13,10 @@ use sessile_core::{Error, ErrorKind, Timestamp};
 use super::connection::Connection;
 use super::failure::{Attempt, PostgresFailure, code, unexpected};
 use super::names::TableNames;
-use super::options::{Host, Options};
+use super::options::Options;
 use crate::connections::options::Timeouts;
 use crate::connections::pool::PooledConnection;
+use crate::connections::tls::Host;
 use crate::sql::owner_columns::OwnerColumns;
 use crate::sql::{SCHEMA, check_schema, foreign_table};
 

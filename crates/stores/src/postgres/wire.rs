@@ -18,11 +18,10 @@ use postgres_protocol::message::frontend;
 use rustls::pki_types::CertificateDer;
 
 use super::failure::{Attempt, PostgresFailure};
-use super::options::Host;
 use crate::connections::options::Timeouts;
 use crate::connections::pool::AttemptFailure;
 use crate::connections::stream::Stream;
-use crate::connections::tls::{Channel, Tls};
+use crate::connections::tls::{Channel, Host, Tls};
 
 /// Read at once; a session of the usual size comes in one piece.
 const READ_BYTES: usize = 16 * 1_024;

@@ -5,6 +5,10 @@
 #[cfg(test)]
 mod crashes;
 #[cfg(test)]
+mod galera;
+#[cfg(test)]
+mod hosts;
+#[cfg(test)]
 mod impostor;
 #[cfg(test)]
 mod limits;

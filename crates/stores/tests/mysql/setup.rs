@@ -30,17 +30,18 @@ impl Private {
     }
 
     pub fn start_with(extra: &[&str]) -> Option<Private> {
-        let extra = extra.iter().map(Into::into).collect();
-        Private::start_as(&ServerOptions { extra, ..ServerOptions::default() })
+        Private::start_durable(Durability::None, extra)
     }
 
     pub fn start_at(durability: Durability) -> Option<Private> {
-        Private::start_as(&ServerOptions { durability, ..ServerOptions::default() })
+        Private::start_durable(durability, &[])
     }
 
-    fn start_as(options: &ServerOptions) -> Option<Private> {
+    pub fn start_durable(durability: Durability, extra: &[&str]) -> Option<Private> {
+        let extra = extra.iter().map(Into::into).collect();
+        let options = ServerOptions { durability, extra, ..ServerOptions::default() };
         let kept = PrivateDir::on_disk().unwrap();
-        let server = server::start("mariadbd", &kept, options)?;
+        let server = server::start("mariadbd", &kept, &options)?;
         Some(Private { server, _kept: kept })
     }
 
@@ -62,11 +63,16 @@ impl Private {
 
     /// A plain connection, to look at the server or to disturb it.
     pub fn raw(&self) -> Conn {
+        self.connect().unwrap()
+    }
+
+    /// As [`Private::raw`], of a server that may be out of order.
+    pub fn connect(&self) -> Result<Conn, mysql::Error> {
         let settings = OptsBuilder::new()
             .socket(self.server.socket().to_str())
             .user(Some("root"))
             .db_name(Some("test"));
-        Conn::new(settings).unwrap()
+        Conn::new(settings)
     }
 
     pub fn run(&self, statements: &str) {
@@ -76,6 +82,24 @@ impl Private {
     /// The first column of the first row.
     pub fn number(&self, question: &str) -> u64 {
         self.raw().query_first(question).unwrap().unwrap_or(0)
+    }
+
+    /// As [`Private::number`], a text.
+    pub fn text(&self, question: &str) -> String {
+        self.raw().query_first(question).unwrap().unwrap_or_default()
+    }
+
+    /// A status variable; empty if there is none of this name.
+    pub fn status(&self, name: &str) -> String {
+        let row: Option<(String, String)> =
+            self.raw().query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
+        row.unwrap_or_default().1
+    }
+
+    /// What a replica says of its replication.
+    pub fn slave(&self, name: &str) -> String {
+        let row: Option<mysql::Row> = self.raw().query_first("SHOW SLAVE STATUS").unwrap();
+        row.and_then(|row| row.get(name)).unwrap_or_default()
     }
 
     /// The connections that wait for a named lock.

@@ -1,19 +1,14 @@
 //! A primary and a standby that takes its place.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::slice;
 
 use sessile_core::{Durability, ErrorKind, Sessions};
 use sessile_fixtures::{Proxy, ServerOptions};
 use sessile_stores::Context;
 
+use crate::setup::support::counting::{check_no_fence_comes_twice, check_nothing_is_lost, count};
 use crate::setup::support::payload_of;
 use crate::setup::{Private, WAIT, key, ttl, until};
-
-const WORKERS: usize = 4;
-const INCREMENTS: usize = 250;
-const SESSIONS: usize = 10;
 
 struct Pair {
     primary: Private,
@@ -58,70 +53,17 @@ fn open(url: &str) -> Sessions {
     sessile_stores::open(url, &Context::default()).unwrap()
 }
 
-fn number_of(payload: Option<Vec<u8>>) -> u64 {
-    payload.map_or(0, |payload| u64::from_le_bytes(payload.try_into().unwrap()))
-}
-
-/// Acknowledged increments and those in doubt, by session, and fences.
-type Counted = (BTreeMap<usize, u64>, BTreeMap<usize, u64>, Vec<(usize, u64)>);
-
-fn work(url: &str, progress: &AtomicUsize) -> Counted {
-    let store = open(url);
-    let (mut done, mut doubt, mut fences) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    let mut count = 0;
-    let start = Instant::now();
-    while count < INCREMENTS {
-        let session = fastrand::usize(..SESSIONS);
-        let begun = match store.begin(&key(&format!("s{session}")), WAIT) {
-            Ok(begun) => begun,
-            Err(error) => {
-                assert!(start.elapsed() < WAIT * 3, "{error:#}");
-                std::thread::sleep(Duration::from_millis(10));
-                continue;
-            }
-        };
-        fences.push((session, begun.lease.fence()));
-        let number = number_of(begun.record.map(|record| record.payload));
-        match begun.lease.commit(&(number + 1).to_le_bytes(), ttl()) {
-            Ok(()) => {
-                *done.entry(session).or_default() += 1;
-                count += 1;
-                progress.fetch_add(1, SeqCst);
-            }
-            Err(error) if *error.kind() == ErrorKind::Unreachable => {
-                *doubt.entry(session).or_default() += 1;
-            }
-            Err(_) => {} // it was refused
-        }
-    }
-    (done, doubt, fences)
-}
-
 #[test]
 fn no_acknowledged_commit_is_lost_when_a_standby_is_promoted_under_load() {
     let Some(mut pair) = Pair::start() else { return };
-    let (url, progress) = (pair.url(), AtomicUsize::new(0));
-    let counted: Vec<Counted> = std::thread::scope(|scope| {
-        let work = || scope.spawn(|| work(&url, &progress));
-        let workers: Vec<_> = (0..WORKERS).map(|_| work()).collect();
-        until("a third is done", || progress.load(SeqCst) > WORKERS * INCREMENTS / 3);
+    let url = pair.url();
+    let counted = count(slice::from_ref(&url), |check_work_is_left| {
         pair.primary.server.kill();
-        assert!(progress.load(SeqCst) < WORKERS * INCREMENTS, "nothing was left to do");
+        check_work_is_left();
         pair.promote();
-        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
     });
-    let (store, mut drawn) = (open(&url), BTreeSet::new());
-    for session in 0..SESSIONS {
-        let sum = |of: fn(&Counted) -> &BTreeMap<usize, u64>| -> u64 {
-            counted.iter().filter_map(|counted| of(counted).get(&session)).sum()
-        };
-        let (done, doubt) = (sum(|counted| &counted.0), sum(|counted| &counted.1));
-        let stored = number_of(payload_of(&store, &format!("s{session}")));
-        assert!(stored >= done, "s{session}: {stored} stored of {done} acknowledged");
-        assert!(stored <= done + doubt, "s{session}: {stored} of {done}, {doubt} in doubt");
-    }
-    let fences = counted.iter().flat_map(|counted| &counted.2);
-    fences.for_each(|fence| assert!(drawn.insert(fence), "a fence twice: {fence:?}"));
+    check_nothing_is_lost(&open(&url), &counted);
+    check_no_fence_comes_twice(&counted);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! What the programs of tests have in common: sessions, patience, private servers, certificates,
-//! children, addresses that move.
+//! children, addresses that move, workers that count.
 //!
 //! What is particular to one store is in the `setup.rs` beside its tests.
 
@@ -7,6 +7,7 @@
 
 pub mod certificate;
 pub mod child;
+pub mod counting;
 pub mod moving;
 pub mod patience;
 pub mod server;
