@@ -7,22 +7,27 @@ use sessile_fixtures::Proxy;
 
 use crate::setup::{Private, WAIT, key, open_url, payload_of, ttl};
 
-/// Two servers behind one proxy, a port for each.
-struct Two {
+/// Servers behind one proxy, a port for each.
+struct Several {
     servers: Vec<Private>,
     proxy: Proxy,
+    hosts: Vec<String>,
     url: String,
 }
 
-impl Two {
-    fn start() -> Option<Two> {
-        let servers = vec![Private::start(&[])?, Private::start(&[])?];
+impl Several {
+    fn start(count: usize) -> Option<Several> {
+        let servers = (0..count).map(|_| Private::start(&[])).collect::<Option<Vec<Private>>>()?;
         let proxy = Proxy::before(servers[0].server.socket()).unwrap();
         let port = |private: &Private| proxy.port_before(private.server.socket()).unwrap();
         let hosts: Vec<String> =
             servers.iter().map(|private| format!("127.0.0.1:{}", port(private))).collect();
         let url = format!("memcached://{}/", hosts.join(","));
-        Some(Two { servers, proxy, url })
+        Some(Several { servers, proxy, hosts, url })
+    }
+
+    fn open_first(&self, count: usize) -> Sessions {
+        open_url(&format!("memcached://{}/", self.hosts[..count].join(","))).unwrap()
     }
 
     fn open(&self) -> Sessions {
@@ -43,7 +48,7 @@ impl Two {
 
 #[test]
 fn sessions_are_spread_and_lock_and_record_are_on_the_same_server() {
-    let Some(two) = Two::start() else { return };
+    let Some(two) = Several::start(2) else { return };
     let store = two.open();
     let mut shares = [0, 0];
     for number in 0..60 {
@@ -61,7 +66,7 @@ fn sessions_are_spread_and_lock_and_record_are_on_the_same_server() {
 
 #[test]
 fn the_sessions_of_a_server_that_is_down_are_unreachable_and_the_others_go_on() {
-    let Some(mut two) = Two::start() else { return };
+    let Some(mut two) = Several::start(2) else { return };
     let store = two.open();
     let ids: Vec<String> = (0..12).map(|number| format!("session-{number}")).collect();
     ids.iter().for_each(|id| store.create(&key(id), b"x", ttl()).unwrap());
@@ -83,11 +88,34 @@ fn the_sessions_of_a_server_that_is_down_are_unreachable_and_the_others_go_on() 
     store.create(&key(first[0]), b"back", ttl()).unwrap();
 }
 
+/// What docs/servers.md says of it.
+#[test]
+fn a_list_that_changes_loses_the_share_of_a_server_and_shows_old_sessions_when_it_is_back() {
+    let Some(servers) = Several::start(4) else { return };
+    let [two, three, four] = [2, 3, 4].map(|count| servers.open_first(count));
+    let ids: Vec<String> = (0..1_000).map(|number| format!("session-{number}")).collect();
+    ids.iter().for_each(|id| three.create(&key(id), b"logged in", ttl()).unwrap());
+    let lost = |store: &Sessions| -> Vec<&String> {
+        ids.iter().filter(|id| payload_of(store, id).is_none()).collect()
+    };
+    let (added, removed) = (lost(&four), lost(&two));
+    println!("of 1,000: a server added loses {}, removed {}", added.len(), removed.len());
+    assert!((150..350).contains(&added.len()), "a fourth server has {}", added.len());
+    assert!((230..440).contains(&removed.len()), "the third of three had {}", removed.len());
+    // The visitor logs in anew, and out; then the list is as it was.
+    let visitor = key(added[0]);
+    four.create(&visitor, b"logged in anew", ttl()).unwrap();
+    four.destroy(&visitor).unwrap();
+    assert_eq!(payload_of(&three, added[0]).unwrap(), b"logged in");
+    servers.servers[..3].iter().for_each(|server| drop(server.say("flush_all")));
+    assert_eq!(payload_of(&three, added[0]), None, "emptied, as by a restart");
+}
+
 /// A worker that dies in the middle of a regeneration, between any two of its requests: one of the
 /// ids has the session and the other has not.
 #[test]
 fn a_regeneration_that_is_cut_short_anywhere_leaves_the_session_under_exactly_one_id() {
-    let Some(two) = Two::start() else { return };
+    let Some(two) = Several::start(2) else { return };
     let direct = two.open();
     let (mut under_old, mut under_new) = (0, 0);
     for requests in 0..9 {
@@ -135,7 +163,7 @@ fn a_regeneration_that_is_cut_short_anywhere_leaves_the_session_under_exactly_on
 
 #[test]
 fn fences_go_on_growing_when_a_session_moves_to_a_server_that_counts_lower() {
-    let Some(two) = Two::start() else { return };
+    let Some(two) = Several::start(2) else { return };
     let store = two.open();
     // As if the counters were years apart.
     two.servers.iter().zip(["9000000000000000", "5"]).for_each(|(server, first)| {
