@@ -16,7 +16,10 @@ needs() {
 cc|gcc libc6-dev|links programs and compiles SQLite
 redis-server|redis-server|the redis store is tested and measured on private servers
 mariadbd|mariadb-server|the mysql store is tested and measured on private servers
+/usr/lib/galera/libgalera_smm.so|galera-4|the mysql store is tested on a cluster
+rsync|rsync|brings the nodes of that cluster into step
 postgres|postgresql|the postgres store is tested and measured on private servers
+/usr/sbin/pgbouncer|pgbouncer|the postgres store is tested behind it
 memcached|memcached|the memcached store is tested and measured on private servers
 php|php-cli|the files store is tested beside a real PHP
 phpize|php-dev|the PHP extension is built and tested
@@ -62,7 +65,7 @@ END
 
 # package:service
 services="redis-server:redis-server mariadb-server:mariadb postgresql:postgresql memcached:memcached
-    php-fpm:php-fpm nginx-light:nginx"
+    php-fpm:php-fpm nginx-light:nginx pgbouncer:pgbouncer rsync:rsync"
 
 policy=/usr/sbin/policy-rc.d
 policy_mark="written by sessile's scripts/deps.sh and removed when it ends"

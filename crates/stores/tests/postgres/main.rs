@@ -11,6 +11,8 @@ mod impostor;
 #[cfg(test)]
 mod owners;
 #[cfg(test)]
+mod pgbouncer;
+#[cfg(test)]
 mod pretence;
 #[cfg(test)]
 mod protocol;
