@@ -191,10 +191,12 @@ PHP_FUNCTION(sessile_counters)
 	}
 }
 
+/* Also below a handler in PHP that extends SessionHandler, as those of Drupal and Symfony do. */
 static bool has_open_session(void)
 {
-	if (PS(session_status) == php_session_active && PS(mod) == &sessile_ps_module && PS(id)
-			&& SESSILE_G(store)) {
+	if (PS(session_status) == php_session_active && PS(id) && SESSILE_G(store)
+			&& (PS(mod) == &sessile_ps_module
+				|| (PS(default_mod) == &sessile_ps_module && PS(mod_user_is_open)))) {
 		return true;
 	}
 	php_error_docref(NULL, E_WARNING, "there is no open session of the save handler sessile");

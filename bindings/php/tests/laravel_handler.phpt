@@ -10,6 +10,17 @@ namespace Illuminate\Support {
         }
     }
 }
+namespace Illuminate\Container {
+    class Container
+    {
+        public static ?object $instance = null;
+
+        public static function getInstance(): object
+        {
+            return self::$instance;
+        }
+    }
+}
 namespace {
     require __DIR__ . '/common.inc';
     $source = dirname(__DIR__) . '/integrations/laravel/src';
@@ -27,6 +38,11 @@ namespace {
             return $this;
         }
 
+        public function resolved(string $what): bool
+        {
+            return false;
+        }
+
         public function extend(string $name, Closure $driver): void
         {
             $this->driver = $driver;
@@ -39,6 +55,7 @@ namespace {
     }
 
     $application = new Application();
+    Illuminate\Container\Container::$instance = $application;
     (new Sessile\Laravel\SessileServiceProvider($application))->boot();
     $_SERVER['LARAVEL_OCTANE'] = 1;
     try {

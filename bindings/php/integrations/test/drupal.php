@@ -97,6 +97,11 @@ namespace {
     } elseif ($page === 'login') {
         session_regenerate_id(true);
         $_SESSION['_sf2_attributes'] = ['uid' => 1];
+    } elseif ($page === 'enter') {
+        session_regenerate_id(true);
+        $_SESSION['_sf2_attributes'] = ['uid' => 7];
+    } elseif ($page === 'end-others') {
+        $ended = sessile_revoke('7', true);
     } elseif ($page === 'logout') {
         session_destroy();
     } elseif ($page === 'revoke') {
@@ -105,6 +110,7 @@ namespace {
         $_SESSION['n'] = 10;
     }
     $answers = ['count' => $_SESSION['n'] ?? 0,
+        'end-others' => $ended ?? 0,
         'user' => isset($_SESSION['_sf2_attributes']['uid']) ? 'anna' : 'nobody'];
     if ($page !== 'logout') {
         session_write_close();

@@ -114,6 +114,9 @@ switch ($page) {
         drupal_session_destroy_uid(1);
         $_SESSION['n'] = 10;
         break;
+    case 'end':
+        $ended = sessile_revoke('1') >= 2;
+        break;
     case 'password':
         drupal_session_destroy_uid($user->uid);
         drupal_session_regenerate();
@@ -140,6 +143,7 @@ switch ($page) {
 }
 $answers = ['user' => $user->name ?? 'nobody', 'roles' => implode(', ', $user->roles ?? []),
     'look' => $_SESSION['n'] ?? 0,
+    'end' => ($ended ?? false) ? 'yes' : 'no',
     'count' => $_SESSION['n'] ?? 0];
 drupal_session_commit();
 echo $page === 'rows' ? $rows() : $answers[$page] ?? 'done';

@@ -68,6 +68,18 @@ function all_sessions_of_a_user_end_and_no_others(): void
     same('0', get('rows', $visitor), 'the rows');
 }
 
+/** The owner of a session is the user who is logged in, without code. */
+function the_sessions_of_a_user_are_known_to_the_store(): void
+{
+    $here = $there = $visitor = [];
+    get('login', $here);
+    get('login', $there);
+    get('count', $visitor);
+    same('yes', get('end', $visitor), 'whether both sessions ended');
+    same('nobody', get('user', $here), 'the user of a session that was ended');
+    same('nobody', get('user', $there), 'the user of another session that was ended');
+}
+
 function a_new_password_ends_the_other_sessions(): void
 {
     $here = $there = [];
@@ -195,6 +207,7 @@ function a_log_in_over_http_is_none_over_https(): void
 
 return ['visitors_without_data_get_no_session', 'a_user_has_roles_and_one_row',
     'a_message_at_a_log_out_is_kept_in_another_session', 'all_sessions_of_a_user_end_and_no_others',
+    'the_sessions_of_a_user_are_known_to_the_store',
     'a_new_password_ends_the_other_sessions', 'a_blocked_user_is_nobody',
     'what_is_not_to_be_saved_is_not_saved',
     'a_store_that_does_not_answer_makes_nobody_of_no_one',

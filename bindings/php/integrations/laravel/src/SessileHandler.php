@@ -13,8 +13,12 @@ final class SessileHandler implements \SessionHandlerInterface
 {
     private const PAYLOAD = 'laravel';
 
-    /** @param array{int, int} $lottery [n, of]: n of this many requests collect garbage */
-    public function __construct(private int $seconds, private array $lottery)
+    /**
+     * @param array{int, int} $lottery [n, of]: n of this many requests collect garbage
+     * @param \Closure(): ?string $owner the user who is logged in, if this request knows
+     */
+    public function __construct(private int $seconds, private array $lottery,
+        private \Closure $owner)
     {
     }
 
@@ -38,6 +42,10 @@ final class SessileHandler implements \SessionHandlerInterface
     {
         $this->hold($id);
         $_SESSION = [self::PAYLOAD => $data];
+        $owner = ($this->owner)();
+        if ($owner !== null) {
+            @sessile_set_owner($owner); // memcached and PHP's own files keep none
+        }
         // PHP answers true also when the save failed.
         $failed = sessile_counters()['failed_saves'];
         return session_write_close() && sessile_counters()['failed_saves'] === $failed;

@@ -2,6 +2,7 @@
 
 namespace Sessile\Laravel;
 
+use Illuminate\Container\Container;
 use Illuminate\Support\ServiceProvider;
 
 /** Registers SESSION_DRIVER=sessile. php.ini names the store, as for every application. */
@@ -27,7 +28,20 @@ final class SessileServiceProvider extends ServiceProvider
             }
             $config = $app->make('config')->get('session');
             return new SessileHandler((int) ($config['lifetime'] * 60),
-                $config['lottery'] ?? [2, 100]);
+                $config['lottery'] ?? [2, 100], fn () => self::user(Container::getInstance()));
         });
+    }
+
+    /**
+     * The user of the default guard, if the request has looked it up. No query is made for it. The
+     * driver may outlive the application that made it.
+     */
+    private static function user($app): ?string
+    {
+        if (!$app->resolved('auth')) {
+            return null;
+        }
+        $guard = $app->make('auth')->guard();
+        return method_exists($guard, 'hasUser') && $guard->hasUser() ? (string) $guard->id() : null;
     }
 }

@@ -81,6 +81,10 @@ class SessionHandler extends \SessionHandler {
     elseif ($logged_in) {
       $this->refresh($id);
     }
+    if ($logged_in) {
+      // The user. memcached and PHP's own files keep no owners.
+      @sessile_set_owner((string) $_SESSION['_sf2_attributes']['uid']);
+    }
     return parent::write($id, ($logged_in ? self::ROW : self::WITHOUT_ROW) . $data);
   }
 
