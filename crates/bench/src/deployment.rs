@@ -9,6 +9,7 @@ use std::time::Duration;
 use sessile_fixtures::{Instance, PrivateDir, Server, ServerKind, ServerOptions, cpu_time};
 use sessile_stores::with_option;
 
+use crate::cluster::PrivateCluster;
 use crate::footprint::FootprintSource;
 use crate::network::DelayedNetwork;
 use crate::redact;
@@ -34,6 +35,7 @@ enum OwnedResources {
     Nothing,
     Instance { instance: Box<Instance> },
     Server { server: Box<Server>, _dir: PrivateDir },
+    Cluster { cluster: Box<PrivateCluster> },
     Dir { _dir: PrivateDir },
 }
 
@@ -42,6 +44,18 @@ impl Deployment {
         choice: &Choice,
         round_trip: Option<Duration>,
     ) -> Result<Deployment, String> {
+        if let ContenderSource::Cluster(contender) = choice.target {
+            let cluster = PrivateCluster::start(round_trip).map_err(|error| error.to_string())?;
+            return Ok(Deployment {
+                what: contender.opened(&cluster),
+                server_pid: None,
+                socket: None,
+                dir: None,
+                hidden: Vec::new(),
+                network: None,
+                keep: OwnedResources::Cluster { cluster: Box::new(cluster) },
+            });
+        }
         let mut stage = Deployment::start_local(choice)?;
         if let (Some(round_trip), Some(server)) = (round_trip, &stage.socket) {
             let network = DelayedNetwork::before(server, round_trip)
@@ -97,6 +111,7 @@ impl Deployment {
                 Err(format!("{} runs in PHP only", handler.title()))
             }
             ContenderSource::Language(it) => Err(format!("{} runs in its runtime only", it.name)),
+            ContenderSource::Cluster(it) => Err(format!("{} has several servers", it.store)),
             ContenderSource::Test(name, place) => Ok(Deployment {
                 what: ContenderSpec::Test { name: name.to_owned(), place: place.into() },
                 server_pid: None,
@@ -111,7 +126,8 @@ impl Deployment {
     }
 
     pub(crate) fn set_lock_ttl(&mut self, choice: &Choice, lock_ttl: Duration) {
-        if let ContenderSource::Fixture(entry, ..) = choice.target
+        if !self.is_users_store()
+            && let Some(entry) = choice.entry()
             && let ContenderSpec::Store { url, .. } = &mut self.what
             && entry.options.iter().any(|option| option.name == LOCK_TTL)
         {
@@ -123,7 +139,16 @@ impl Deployment {
         match &mut self.keep {
             OwnedResources::Instance { instance } => instance.server(),
             OwnedResources::Server { server, .. } => Some(server),
-            OwnedResources::Nothing | OwnedResources::Dir { .. } => None,
+            OwnedResources::Nothing
+            | OwnedResources::Dir { .. }
+            | OwnedResources::Cluster { .. } => None,
+        }
+    }
+
+    pub(crate) fn cluster(&mut self) -> Option<&mut PrivateCluster> {
+        match &mut self.keep {
+            OwnedResources::Cluster { cluster } => Some(cluster),
+            _ => None,
         }
     }
 
@@ -157,7 +182,10 @@ impl Deployment {
     }
 
     pub(crate) fn server_cpu(&self) -> Duration {
-        self.server_pid.and_then(cpu_time).unwrap_or_default()
+        match &self.keep {
+            OwnedResources::Cluster { cluster } => cluster.pids().filter_map(cpu_time).sum(),
+            _ => self.server_pid.and_then(cpu_time).unwrap_or_default(),
+        }
     }
 
     pub(crate) fn place(&self, choice: &Choice) -> FootprintSource {

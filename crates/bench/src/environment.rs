@@ -10,7 +10,8 @@ use std::process::Command;
 use sessile_fixtures::{ServerKind, ServerOptions, file_system, mount_options, server_flags};
 use sessile_results::Environment;
 
-use crate::selection::Choice;
+use crate::cluster::ClusterContender;
+use crate::selection::{Choice, ContenderSource};
 
 /// Libraries whose version changes the figures.
 const LIBRARIES: [&str; 8] = [
@@ -55,6 +56,9 @@ pub(crate) fn build_of_this_program() -> &'static str {
 
 /// The private server of a contender, and its flags. Variants of a store may have others.
 fn flags(choice: &Choice) -> Option<(String, String)> {
+    if matches!(choice.target, ContenderSource::Cluster(_)) {
+        return Some((choice.title(), ClusterContender::flags()?));
+    }
     let (server, arguments) = (choice.server()?, choice.server_arguments());
     let name = if arguments.is_empty() { server.to_owned() } else { choice.title() };
     let extra = arguments.iter().map(OsString::from).collect();

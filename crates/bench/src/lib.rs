@@ -13,6 +13,7 @@
 
 pub mod all;
 pub mod baseline;
+mod cluster;
 pub mod contender;
 mod defaults;
 mod deployment;

@@ -5,7 +5,8 @@
 //! almost nothing, which hides the difference between two trips and four.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,12 +23,26 @@ use crate::monotonic::now_ns;
 /// Bytes of one read: more than a socket buffers.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The delayed way to one server. Dropping it stops accepting; connections end with either side.
+/// The delayed way to the socket of one server. Dropping it stops accepting; connections end with
+/// either side.
 pub(crate) struct DelayedNetwork {
+    // Before the directory: its end is told at the socket.
+    _accepting: Accepting,
     socket: PathBuf,
     dir: PrivateDir,
+}
+
+/// The same behind a port of loopback, as servers need it that name their hosts to their clients.
+pub(crate) struct DelayedPort {
+    port: u16,
+    _accepting: Accepting,
+}
+
+struct Accepting {
     ended: Arc<AtomicBool>,
-    accepting: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
+    /// Makes a connection, so that the thread looks whether it has ended.
+    wake: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 struct DelayedChunk {
@@ -41,11 +56,52 @@ impl DelayedNetwork {
         // Same name: some clients recognise the kind of server by it.
         let socket = dir.path().join(server.file_name().unwrap_or("socket".as_ref()));
         let listener = UnixListener::bind(&socket)?;
+        let (woken, next) = (socket.clone(), move || Ok(listener.accept()?.0));
+        let wake = Box::new(move || UnixStream::connect(&woken).is_ok());
+        let accepting = Accepting::start(server, round_trip, next, wake);
+        Ok(DelayedNetwork { _accepting: accepting, socket, dir })
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+impl DelayedPort {
+    pub fn before(server: &Path, round_trip: Duration) -> io::Result<DelayedPort> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let next = move || {
+            let (client, _) = listener.accept()?;
+            let _ = client.set_nodelay(true); // one that is gone must not end the way
+            // The calls that are made are the same for every connected socket.
+            Ok(UnixStream::from(OwnedFd::from(client)))
+        };
+        let wake = Box::new(move || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Ok(DelayedPort { port, _accepting: Accepting::start(server, round_trip, next, wake) })
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Accepting {
+    fn start(
+        server: &Path,
+        round_trip: Duration,
+        next: impl Fn() -> io::Result<UnixStream> + Send + 'static,
+        wake: Box<dyn Fn() -> bool + Send + Sync>,
+    ) -> Accepting {
         let ended = Arc::new(AtomicBool::new(false));
         let one_way_ns = u64::try_from(round_trip.as_nanos() / 2).unwrap_or(u64::MAX);
         let (server, end) = (server.to_owned(), ended.clone());
-        let accepting = std::thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
+        let thread = std::thread::spawn(move || {
+            while let Ok(client) = next() {
                 // Relaxed: the flag publishes nothing else.
                 if end.load(Ordering::Relaxed) {
                     return;
@@ -60,26 +116,17 @@ impl DelayedNetwork {
                 });
             }
         });
-        Ok(DelayedNetwork { socket, dir, ended, accepting: Some(accepting) })
-    }
-
-    pub fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
+        Accepting { ended, thread: Some(thread), wake }
     }
 }
 
-impl Drop for DelayedNetwork {
+impl Drop for Accepting {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // Wakes the accepting thread.
-        if UnixStream::connect(&self.socket).is_ok()
-            && let Some(accepting) = self.accepting.take()
+        if (self.wake)()
+            && let Some(thread) = self.thread.take()
         {
-            let _ = accepting.join(); // it cannot panic
+            let _ = thread.join(); // it cannot panic
         }
     }
 }

@@ -295,7 +295,8 @@ fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunErro
         ContenderSource::Reference(reference) if !reference.loses_large => {
             sessile_results::server_limits::default_limit_bytes(reference.server)
         }
-        ContenderSource::Reference(_)
+        ContenderSource::Cluster(_)
+        | ContenderSource::Reference(_)
         | ContenderSource::Handler(_)
         | ContenderSource::Language(_)
         | ContenderSource::Test(..) => u64::MAX,

@@ -9,6 +9,7 @@ use sessile_results::{AS_CONFIGURED, LeftOut};
 use sessile_stores::registry::{self, STORES};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
+use crate::cluster::{self, ClusterContender};
 use crate::experiments::languages::Language;
 use crate::experiments::rebuild;
 use crate::options::Options;
@@ -44,6 +45,8 @@ pub enum ContenderSource {
     /// An existing store.
     Url(&'static StoreEntry, &'static str),
     Reference(&'static Reference),
+    /// A store or a reference row on a private Redis cluster.
+    Cluster(&'static ClusterContender),
     /// A session handler inside PHP.
     Handler(&'static Handler),
     /// A program that measures the frameworks of a language.
@@ -104,6 +107,7 @@ impl Choice {
     pub(crate) fn entry(&self) -> Option<&'static StoreEntry> {
         match self.target {
             ContenderSource::Fixture(entry, ..) | ContenderSource::Url(entry, _) => Some(entry),
+            ContenderSource::Cluster(contender) => registry::by_name(contender.store),
             _ => None,
         }
     }
@@ -114,6 +118,7 @@ impl Choice {
             ContenderSource::Fixture(entry, ..) => entry.capabilities.server,
             ContenderSource::Reference(reference) => reference.server,
             ContenderSource::Handler(handler) => handler.server,
+            ContenderSource::Cluster(_) => Some(cluster::SERVER),
             ContenderSource::Language(_) | ContenderSource::Url(..) | ContenderSource::Test(..) => {
                 None
             }
@@ -140,6 +145,8 @@ impl Choice {
                 Some(tiers)
             }
             ContenderSource::Reference(reference) => Some(reference.durability),
+            // What replicas have counts, and not what disks have.
+            ContenderSource::Cluster(_) => Some(&[Durability::None]),
             ContenderSource::Url(..)
             | ContenderSource::Handler(_)
             | ContenderSource::Language(_)
@@ -153,6 +160,11 @@ impl Choice {
                 AfterDeath::of_store(&entry.capabilities)
             }
             ContenderSource::Reference(reference) => reference.after_death,
+            ContenderSource::Cluster(contender) => {
+                let of_store = self.entry().map(|entry| AfterDeath::of_store(&entry.capabilities));
+                let of_row = || reference::by_name(contender.store).map(|row| row.after_death);
+                of_store.or_else(of_row).unwrap_or(AfterDeath::NoLock)
+            }
             ContenderSource::Test(..) => AfterDeath::Freed,
             ContenderSource::Handler(_) | ContenderSource::Language(_) => AfterDeath::NoLock,
         }
@@ -249,6 +261,12 @@ fn push_named(
         candidates.push(reference_choice(reference, durability));
         return Ok(());
     }
+    let by_name = oversize::choices(durability).into_iter().chain(stock::choices(durability));
+    let mut by_name = by_name.chain(cluster::choices());
+    if let Some(choice) = by_name.find(|choice| choice.title() == word) {
+        candidates.push(choice);
+        return Ok(());
+    }
     let Some(entry) = registry::by_name(name) else {
         let known: Vec<&str> = STORES
             .iter()
@@ -262,11 +280,6 @@ fn push_named(
             "unknown store{shown}; known: {known}, or a URL (a comma in it is %2C)"
         )));
     };
-    let by_name = oversize::choices(durability).into_iter().chain(stock::choices(durability));
-    if let Some(choice) = by_name.into_iter().find(|choice| choice.title() == word) {
-        candidates.push(choice);
-        return Ok(());
-    }
     if variant == Some(RECONNECT)
         && let Some(choice) = reconnecting_choice(entry, durability)
     {
@@ -284,6 +297,9 @@ fn push_named(
         known.extend(
             stock::choices(durability).filter(|it| it.store == name).map(|_| stock::VARIANT),
         );
+        let on_cluster: Vec<String> =
+            cluster::choices().filter(|it| it.store == name).map(|it| it.variant).collect();
+        known.extend(on_cluster.iter().map(String::as_str));
         return Err(UsageError(format!(
             "{name} has no variant of that name; known: {}",
             known.join(", ")

@@ -2,9 +2,10 @@
 //!
 //! Each contender has three rows: a worker dies while it holds a session; workers die while they
 //! write; the server dies under load and starts again in the same place (or all processes of an
-//! embedded store die). The parent keeps its own journal of acknowledged changes, so losses are
-//! known whatever the store reports.
+//! embedded store die). On a cluster other things happen to its servers (`cluster`). The parent
+//! keeps its own journal of acknowledged changes, so losses are known whatever the store reports.
 
+mod cluster;
 mod crash;
 mod holder;
 mod journal;
@@ -22,6 +23,7 @@ use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::process::WorkerProcess;
 use crate::worker::protocol::ContenderFailure;
+use cluster::DISTURBANCES;
 use journal::Journal;
 use sessile_results::tables::faults::{ALL, HOLDER, SERVER, WRITER};
 use sessile_results::{Faults, Row};
@@ -76,16 +78,30 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         _ if !choice.shared_by_processes => {
             Some("it lives in one process, and dies with it".to_owned())
         }
-        AfterDeath::NoLock => Some("it has no locks".to_owned()),
+        AfterDeath::NoLock if !is_on_cluster(choice) => Some("it has no locks".to_owned()),
+        AfterDeath::NoLock => None,
         AfterDeath::Freed | AfterDeath::Lapses | AfterDeath::Stuck => None,
     });
-    bench.progress.expect_more(bench.choices.len() * 3);
+    bench.progress.expect_more(bench.choices.iter().map(kinds_of_rows).sum());
     for choice in bench.choices.clone() {
         check_interrupted()?;
         measure(bench, &choice);
         bench.finish_rows()?;
     }
     Ok(())
+}
+
+fn is_on_cluster(choice: &Choice) -> bool {
+    matches!(choice.target, ContenderSource::Cluster(_))
+}
+
+fn has_locks(choice: &Choice) -> bool {
+    choice.after_death() != AfterDeath::NoLock
+}
+
+fn kinds_of_rows(choice: &Choice) -> usize {
+    let of_workers = if has_locks(choice) { 2 } else { 0 };
+    of_workers + if is_on_cluster(choice) { DISTURBANCES.len() } else { 1 }
 }
 
 fn measure(bench: &mut Bench, choice: &Choice) {
@@ -112,12 +128,21 @@ fn measure(bench: &mut Bench, choice: &Choice) {
     let mut run = FaultRun { bench, contender: &mut contender, stuck_after, random };
     let title = choice.title();
     let mut parts = Vec::new();
-    bench.progress.set_message(&format!("{title}: holders are killed"));
-    parts.push((HOLDER, 2, holder::measure(&mut run, &layout, &mut journal)));
-    bench.progress.advance();
-    bench.progress.set_message(&format!("{title}: writers are killed"));
-    parts.push((WRITER, workers, writers::measure(&mut run, &layout, workers, &mut journal)));
-    bench.progress.advance();
+    if has_locks(choice) {
+        bench.progress.set_message(&format!("{title}: holders are killed"));
+        parts.push((HOLDER, 2, holder::measure(&mut run, &layout, &mut journal)));
+        bench.progress.advance();
+        bench.progress.set_message(&format!("{title}: writers are killed"));
+        parts.push((WRITER, workers, writers::measure(&mut run, &layout, workers, &mut journal)));
+        bench.progress.advance();
+    }
+    let disturbances = DISTURBANCES.iter().filter(|_| is_on_cluster(choice));
+    for (disturbance, op) in disturbances {
+        bench.progress.set_message(&format!("{title}: {op}"));
+        let found = cluster::measure(&mut run, &layout, workers, *disturbance, &mut journal);
+        parts.push((*op, workers, found));
+        bench.progress.advance();
+    }
     let ours = served || !choice.over_socket;
     if ours {
         bench.progress.set_message(&format!(
@@ -127,7 +152,9 @@ fn measure(bench: &mut Bench, choice: &Choice) {
         let op = if served { SERVER } else { ALL };
         parts.push((op, workers, crash::measure(&mut run, &layout, workers, served, &mut journal)));
     }
-    bench.progress.advance();
+    if !is_on_cluster(choice) {
+        bench.progress.advance();
+    }
     let meant = choice.after_death() == AfterDeath::Stuck;
     let rows = parts.into_iter().map(|(op, workers, found)| match found {
         Ok(found) => {
@@ -140,7 +167,7 @@ fn measure(bench: &mut Bench, choice: &Choice) {
     });
     let rows: Vec<Row> = rows.collect();
     bench.rows.extend(rows);
-    if !ours {
+    if !ours && !is_on_cluster(choice) {
         bench
             .left_out
             .push(choice.left_out("its server is not ours to kill, so only workers were"));

@@ -54,6 +54,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         ContenderSource::Reference(_) => {
             Some("a reference row has nothing that removes sessions".to_owned())
         }
+        ContenderSource::Cluster(_) if choice.entry().is_none() => {
+            Some("a reference row has nothing that removes sessions".to_owned())
+        }
         _ if !choice.shared_by_processes => {
             Some("it lives in one process, so nobody removes beside it".to_owned())
         }

@@ -9,10 +9,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use redis::{Cmd, Connection, RedisError, Script, Value};
+use redis::cluster::ClusterClient;
+use redis::{Cmd, ConnectionLike, RedisError, RedisResult, Script, Value};
 use sessile_core::{Error, ErrorKind, Result};
 
 use super::handlers::{LOCK, Locking, ids, prefetch, wait_for_lock};
+use crate::cluster;
 use crate::contender::Contender;
 use crate::reference::unprepared;
 use crate::worker::protocol::OpenRequest;
@@ -29,7 +31,7 @@ const CHANGE_AND_UNLOCK: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then r
     return redis.call('DEL', KEYS[1])";
 
 struct RedisTrips {
-    connection: Connection,
+    connection: Box<dyn ConnectionLike>,
     locking: Locking,
     unlock: Script,
     change_and_unlock: Script,
@@ -46,12 +48,11 @@ pub(super) fn open(
     opening: &OpenRequest,
     locking: Locking,
 ) -> Result<Box<dyn Contender>> {
-    let client = redis::Client::open(format!("redis+unix:{}", place.display())).map_err(failed)?;
     let key =
         |id: String| (format!("PHPREDIS_SESSION:{id}"), format!("PHPREDIS_SESSION:{id}_LOCK"));
     let lock_ms = opening.lock_ttl.unwrap_or(LOCK).as_millis();
     Ok(Box::new(RedisTrips {
-        connection: client.get_connection().map_err(failed)?,
+        connection: connect(place).map_err(failed)?,
         locking,
         unlock: Script::new(UNLOCK),
         change_and_unlock: Script::new(CHANGE_AND_UNLOCK),
@@ -62,6 +63,17 @@ pub(super) fn open(
         out: None,
         begun: None,
     }))
+}
+
+/// To the socket of a server, or to the hosts of a cluster.
+fn connect(place: &Path) -> RedisResult<Box<dyn ConnectionLike>> {
+    let place = place.display().to_string();
+    let Some(hosts) = place.strip_prefix(cluster::SCHEME) else {
+        let client = redis::Client::open(format!("redis+unix:{place}"))?;
+        return Ok(Box::new(client.get_connection()?));
+    };
+    let hosts = hosts.split(',').map(|host| format!("redis://{host}/"));
+    Ok(Box::new(ClusterClient::new(hosts)?.get_connection()?))
 }
 
 fn failed(error: RedisError) -> Error {
@@ -91,7 +103,7 @@ impl RedisTrips {
             return Ok(());
         }
         let (_, lock) = self.keys.get(session).ok_or_else(unprepared)?;
-        let deleted = self.unlock.key(lock).arg(token).invoke(&mut self.connection);
+        let deleted = self.unlock.key(lock).arg(token).invoke(self.connection.as_mut());
         unlocked(deleted.map_err(failed)?)
     }
 
@@ -104,7 +116,7 @@ impl RedisTrips {
         let (record, lock) = self.keys.get(session).ok_or_else(unprepared)?;
         let mut change = self.change_and_unlock.key(lock);
         change.key(record).arg(token).arg(milliseconds(self.ttl)).arg(payload);
-        unlocked(change.invoke(&mut self.connection).map_err(failed)?)
+        unlocked(change.invoke(self.connection.as_mut()).map_err(failed)?)
     }
 }
 
@@ -118,12 +130,12 @@ impl Contender for RedisTrips {
         let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
         let mut write = redis::cmd("PSETEX");
         write.arg(record).arg(milliseconds(ttl)).arg(payload);
-        write.exec(&mut self.connection).map_err(failed)
+        write.exec(self.connection.as_mut()).map_err(failed)
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
-        self.out = get(record).query(&mut self.connection).map_err(failed)?;
+        self.out = get(record).query(self.connection.as_mut()).map_err(failed)?;
         Ok(self.out.as_deref())
     }
 
@@ -138,7 +150,7 @@ impl Contender for RedisTrips {
         set.arg(lock).arg(&token).arg("NX").arg("PX").arg(self.lock_ms);
         let mut both = redis::pipe();
         both.add_command(set.clone()).add_command(get(record));
-        let (locking, connection) = (self.locking, &mut self.connection);
+        let (locking, connection) = (self.locking, self.connection.as_mut());
         let mut out = None;
         wait_for_lock(POLL, || {
             let answer: Value = match locking {
@@ -178,7 +190,7 @@ impl Contender for RedisTrips {
         let (record, _) = self.keys.get(session).ok_or_else(unprepared)?;
         let mut expire = redis::cmd("PEXPIRE");
         expire.arg(record).arg(milliseconds(self.ttl));
-        let moved = expire.exec(&mut self.connection);
+        let moved = expire.exec(self.connection.as_mut());
         self.unlock(session, &token)?;
         moved.map_err(failed)
     }

@@ -15,6 +15,12 @@ pub const WRITER: &str = "writer-killed";
 pub const SERVER: &str = "server-killed";
 /// All processes of an embedded store are killed, and others open it.
 pub const ALL: &str = "all-killed";
+pub const PRIMARY_KILLED: &str = "primary-killed";
+pub const REPLICA_KILLED: &str = "replica-killed";
+pub const PRIMARY_HANGS: &str = "primary-hangs";
+pub const SLOTS_MOVE: &str = "slots-move";
+/// The heading of what happens to a cluster, while the rest of it serves.
+const UNDISTURBED: &str = "undisturbed after";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
@@ -105,7 +111,7 @@ impl Faults {
 
 /// The rows of each table, its title, and the heading of the wait. The waits after the end of a
 /// server and after the end of all processes are different.
-pub const KILLS: [(&str, &str, &str); 4] = [
+pub const KILLS: [(&str, &str, &str); 8] = [
     (HOLDER, "A worker is killed while it holds a session", "the next one has it"),
     (WRITER, "Workers are killed while they write", ""),
     (
@@ -119,7 +125,18 @@ pub const KILLS: [(&str, &str, &str); 4] = [
          first update",
         "works again",
     ),
+    (PRIMARY_KILLED, "A primary of a cluster is killed, and its replica takes over", UNDISTURBED),
+    (REPLICA_KILLED, "A replica of a cluster is killed, and started again", UNDISTURBED),
+    (
+        PRIMARY_HANGS,
+        "A primary of a cluster stops, its replica takes over, and the first one goes on",
+        UNDISTURBED,
+    ),
+    (SLOTS_MOVE, "Slots of a cluster move from one primary to another", UNDISTURBED),
 ];
+
+const WHAT_DISTURBS: &str = "From the beginning to the end of a worker's last request that failed \
+                             or took 100 ms; \"refused\" counts those that failed.";
 
 /// Several processes open the store, and the first one recovers it.
 const WHOSE_TIME: &str = "Each kill gives one time: to open the store and to make the first \
@@ -137,11 +154,14 @@ pub fn table(rows: &[&Row], op: &str, caption: &str, waited: &str) -> ResultTabl
     let number = |title: &str, of: fn(&Faults) -> u64| {
         measured(title, move |row| right_or_empty(figures(row).map(|it| count(of(it) as f64))))
     };
+    let of_cluster = waited == UNDISTURBED;
     let mut columns = vec![store(), number("kills", |it| it.kills)];
     if !waited.is_empty() {
         columns.extend([
-            measured(waited, |row| time_of(row, row.latency_us.p50)),
-            measured(format!("{waited}, longest"), |row| time_of(row, row.latency_us.max)),
+            measured(waited, move |row| time_of(row, row.latency_us.p50, of_cluster)),
+            measured(format!("{waited}, longest"), move |row| {
+                time_of(row, row.latency_us.max, of_cluster)
+            }),
             measured("lock ends after", |row| {
                 let ttl = figures(row).and_then(|it| it.lock_ttl_ms);
                 right_or_empty(ttl.map(|ms| time(ms as f64 * 1e3)))
@@ -167,6 +187,7 @@ pub fn table(rows: &[&Row], op: &str, caption: &str, waited: &str) -> ResultTabl
         line.fault = line.fault.take().filter(|_| row.failed.is_some());
     });
     table.notes.extend((op == ALL && !rows.is_empty()).then(|| text(WHOSE_TIME)));
+    table.notes.extend((of_cluster && !rows.is_empty()).then(|| text(WHAT_DISTURBS)));
     table.notes.extend(rows.iter().filter_map(|row| done_again(row)));
     table
 }
@@ -175,9 +196,14 @@ fn figures(row: &Row) -> Option<&Faults> {
     row.faults.as_ref()
 }
 
-fn time_of(row: &Row, us: f64) -> TableCell {
+fn time_of(row: &Row, us: f64, of_cluster: bool) -> TableCell {
     let is_freed = figures(row).is_some_and(|it| it.stuck < it.kills);
-    if is_freed && row.latency_us.p50 > 0.0 { right(time(us)) } else { text("never") }
+    match (of_cluster, is_freed && row.latency_us.p50 > 0.0) {
+        (false, true) => right(time(us)),
+        (false, false) => text("never"),
+        (true, _) if us > 0.0 => right(time(us)),
+        (true, _) => text("nothing noticed"),
+    }
 }
 
 fn outcome(row: &Row) -> TableCell {
@@ -251,6 +277,14 @@ mod tests {
             lying.in_words(),
             "3 acknowledged updates lost that were promised to survive, 1 locks stuck"
         );
+    }
+
+    #[test]
+    fn a_cluster_that_nobody_noticed_has_no_time() {
+        let calm = Faults { kills: 3, ..Faults::default() };
+        let row = Row { latency_us: LatencyUs::default(), ..row("redis", SLOTS_MOVE, calm) };
+        let shown = line(&[row], 0);
+        assert!(shown.starts_with("redis|3|nothing noticed|nothing noticed|"), "{shown}");
     }
 
     #[test]

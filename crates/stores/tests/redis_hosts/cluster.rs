@@ -12,12 +12,12 @@ use crate::setup::{
     WAIT, cluster, failing_cluster, increment, key, number_of, open, payload_of, ttl, until,
 };
 
-fn slot_of(host: &RedisHost, id: &str) -> String {
+pub fn slot_of(host: &RedisHost, id: &str) -> String {
     host.command(&["CLUSTER", "KEYSLOT", &format!("x{{session/{id}}}")]).unwrap()
 }
 
 /// The primary that serves a slot, by its own account.
-fn owner(cluster: &RedisCluster, slot: &str) -> usize {
+pub fn owner(cluster: &RedisCluster, slot: &str) -> usize {
     let name = format!("{{{}}}", tag_in(slot));
     let serves = |at: &usize| cluster.hosts[*at].command(&["GET", &name]).is_ok();
     cluster.primaries().into_iter().find(serves).expect("somebody serves the slot")
@@ -33,31 +33,6 @@ fn tag_in(slot: &str) -> String {
 fn crc16(bytes: &[u8]) -> u16 {
     let shift = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
     bytes.iter().fold(0, |crc, byte| (0..8).fold(crc ^ (u16::from(*byte) << 8), shift))
-}
-
-/// As `redis-cli --cluster reshard` does it.
-fn migrate(cluster: &RedisCluster, slot: &str, from: usize, to: usize) {
-    let (source, target) = (&cluster.hosts[from], &cluster.hosts[to]);
-    let [source_id, target_id] =
-        [source, target].map(|host| host.command(&["CLUSTER", "MYID"]).unwrap());
-    target.command(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &source_id]).unwrap();
-    source.command(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &target_id]).unwrap();
-    loop {
-        let names = source.command(&["CLUSTER", "GETKEYSINSLOT", slot, "10"]).unwrap();
-        if names.is_empty() {
-            break;
-        }
-        let port = target.port.to_string();
-        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
-        words.extend(names.lines());
-        source.command(&words).unwrap();
-    }
-    for host in [target, source] {
-        host.command(&["CLUSTER", "SETSLOT", slot, "NODE", &target_id]).unwrap();
-    }
-    for at in cluster.primaries() {
-        let _ = cluster.hosts[at].command(&["CLUSTER", "SETSLOT", slot, "NODE", &target_id]);
-    }
 }
 
 #[test]
@@ -190,7 +165,7 @@ fn a_slot_migrates_under_load_without_an_error() {
             assert!(start.elapsed() < WAIT, "{moves} moves in {WAIT:?}");
             let from = owner(&cluster, &slot);
             let to = cluster.primaries().into_iter().find(|at| *at != from).unwrap();
-            migrate(&cluster, &slot, from, to);
+            cluster.move_slot(&slot, from, to).unwrap();
             moves += 1;
         }
         stop.store(true, SeqCst);

@@ -14,6 +14,8 @@ mod measure;
 #[cfg(test)]
 mod observe;
 #[cfg(test)]
+mod partition;
+#[cfg(test)]
 mod sentinel;
 #[cfg(test)]
 mod setup;

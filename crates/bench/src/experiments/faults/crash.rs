@@ -83,7 +83,7 @@ pub(super) fn measure(
     Ok(found)
 }
 
-fn start_all(
+pub(super) fn start_all(
     run: &mut FaultRun<'_>,
     layout: &SessionLayout,
     workers: usize,
@@ -188,7 +188,7 @@ fn slowest(took_ns: Vec<Option<u64>>) -> Option<u64> {
     took_ns.into_iter().collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
-fn is_update(access: &SessionAccess) -> bool {
+pub(super) fn is_update(access: &SessionAccess) -> bool {
     matches!(access.found, FoundContent::Counter(_) | FoundContent::Nothing)
 }
 

@@ -36,7 +36,7 @@ pub(super) struct LoaderLog {
     /// It waited for a lock when it was asked to stop, and was killed.
     pub stuck: bool,
     /// It ended by itself, or broke the protocol.
-    failure: Option<ContenderFailure>,
+    pub(super) failure: Option<ContenderFailure>,
 }
 
 impl LoadWorker {

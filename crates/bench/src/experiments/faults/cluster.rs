@@ -1,0 +1,240 @@
+//! A cluster under load: a primary dies, a replica dies, a primary hangs, slots move.
+//!
+//! The workers go on meanwhile. Each round begins and ends with a whole cluster.
+
+use std::time::{Duration, Instant};
+
+use sessile_fixtures::{RedisCluster, RedisHost, StartError};
+use sessile_results::DurabilityPromise;
+use sessile_results::tables::faults::{PRIMARY_HANGS, PRIMARY_KILLED, REPLICA_KILLED, SLOTS_MOVE};
+
+use super::crash::{is_update, start_all};
+use super::holder::check_sessions;
+use super::journal::{Journal, Kill};
+use super::load_worker::{LoaderLog, stop_all};
+use super::{FaultFindings, FaultRun, SessionLayout, kills_of_all};
+use crate::cluster::PRIMARIES;
+use crate::interruption::interrupted;
+use crate::monotonic::now_ns;
+use crate::selection::ContenderSource;
+use crate::worker::faults::{FoundContent, SessionAccess};
+use crate::worker::process::failure;
+use crate::worker::protocol::ContenderFailure;
+
+/// From the death of a primary to the moment when its replica serves.
+const SERVED_WITHIN: Duration = Duration::from_secs(30);
+/// The replica is away for so long, and the load goes on for twice that.
+const A_WHILE: Duration = Duration::from_secs(1);
+/// Updates that are older than a second must survive.
+const LOAD_MIN: Duration = Duration::from_millis(1_500);
+/// A client asks a server again that was dead.
+const BELIEVED_DEAD_NS: u64 = 1_000_000_000;
+/// Slots that move in a round.
+const SLOTS: usize = 20;
+/// A visitor notices a request that takes this long.
+const NOTICED_NS: u64 = 100_000_000;
+
+#[derive(Clone, Copy)]
+pub(super) enum Disturbance {
+    PrimaryKilled,
+    ReplicaKilled,
+    PrimaryHangs,
+    SlotsMove,
+}
+
+/// With the names of their rows.
+pub(super) const DISTURBANCES: [(Disturbance, &str); 4] = [
+    (Disturbance::PrimaryKilled, PRIMARY_KILLED),
+    (Disturbance::ReplicaKilled, REPLICA_KILLED),
+    (Disturbance::PrimaryHangs, PRIMARY_HANGS),
+    (Disturbance::SlotsMove, SLOTS_MOVE),
+];
+
+pub(super) fn measure(
+    run: &mut FaultRun<'_>,
+    layout: &SessionLayout,
+    workers: usize,
+    disturbance: Disturbance,
+    journal: &mut Journal,
+) -> Result<FaultFindings, ContenderFailure> {
+    let mut found = FaultFindings::new(run);
+    found.faults.promise = match (disturbance, run.contender.choice.target) {
+        (
+            Disturbance::PrimaryKilled | Disturbance::PrimaryHangs,
+            ContenderSource::Cluster(contender),
+        ) => contender.promise(),
+        _ => DurabilityPromise::Everything,
+    };
+    let load = Duration::from_secs_f64(run.bench.settings.seconds).max(LOAD_MIN);
+    for _ in 0..kills_of_all(run.bench.settings.rounds) {
+        if interrupted() {
+            break;
+        }
+        let loaders = start_all(run, layout, workers)?;
+        run.wait(load);
+        let at_ns = disturb(run, disturbance)?;
+        let kill = Kill { at_ns, over_ns: now_ns(), promise: found.faults.promise };
+        let deadline = Instant::now() + SERVED_WITHIN;
+        while !loaders.iter().all(|loader| loader.works_since(kill.over_ns))
+            && Instant::now() < deadline
+            && !interrupted()
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        run.wait(2 * A_WHILE);
+        for log in stop_all(loaders, run.stuck_after)? {
+            record_log(&log, kill, journal, &mut found);
+        }
+        found.faults.kills += 1;
+        check_sessions(run, layout.last.clone(), journal, Some(kill), &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Returns when it began; the cluster is whole again.
+fn disturb(run: &mut FaultRun<'_>, disturbance: Disturbance) -> Result<u64, ContenderFailure> {
+    let told = |why: StartError| failure("cluster", why.to_string());
+    let mut random = run.random.fork();
+    let cluster = run.contender.deployment.cluster().ok_or_else(no_cluster)?;
+    let servers = &mut cluster.servers;
+    let primaries = servers.primaries();
+    let is_primary = |at: &usize| primaries.contains(at);
+    let replicas: Vec<usize> = (0..servers.hosts.len()).filter(|at| !is_primary(at)).collect();
+    let is_of_replicas = matches!(disturbance, Disturbance::ReplicaKilled);
+    let hosts = if is_of_replicas { &replicas } else { &primaries };
+    let victim = *random.choice(hosts).ok_or_else(no_cluster)?;
+    let host = servers.hosts.get_mut(victim).ok_or_else(no_cluster)?;
+    let at_ns = now_ns();
+    match disturbance {
+        Disturbance::PrimaryKilled => {
+            host.server.kill();
+            await_successor(servers, victim)?;
+            // A client that only finds it back would show nothing of a dead server.
+            std::thread::sleep(2 * A_WHILE);
+        }
+        Disturbance::ReplicaKilled => {
+            host.server.kill();
+            std::thread::sleep(A_WHILE);
+        }
+        Disturbance::PrimaryHangs => {
+            host.server.freeze();
+            let served = await_successor(servers, victim);
+            servers.hosts.iter().for_each(|host| host.server.thaw());
+            served?;
+        }
+        Disturbance::SlotsMove => {
+            let others: Vec<usize> = primaries.iter().copied().filter(|at| *at != victim).collect();
+            let target = *random.choice(&others).ok_or_else(no_cluster)?;
+            move_slots(servers, victim, target).map_err(told)?;
+        }
+    }
+    if matches!(disturbance, Disturbance::PrimaryKilled | Disturbance::ReplicaKilled) {
+        let host = servers.hosts.get_mut(victim).ok_or_else(no_cluster)?;
+        host.server.restart().map_err(told)?;
+    }
+    cluster.wait_until_whole().map_err(told)?;
+    Ok(at_ns)
+}
+
+fn no_cluster() -> ContenderFailure {
+    failure("cluster", "there is no cluster of ours".to_owned())
+}
+
+/// Until there are as many primaries as before without this host, which does not answer.
+fn await_successor(servers: &RedisCluster, victim: usize) -> Result<(), ContenderFailure> {
+    let is_primary =
+        |host: &RedisHost| host.command(&["ROLE"]).is_ok_and(|role| role.starts_with("master"));
+    let start = Instant::now();
+    loop {
+        let others = servers.hosts.iter().enumerate().filter(|(at, _)| *at != victim);
+        if others.filter(|(_, host)| is_primary(host)).count() >= usize::from(PRIMARIES) {
+            return Ok(());
+        }
+        if interrupted() {
+            return Ok(());
+        }
+        if start.elapsed() > SERVED_WITHIN {
+            return Err(failure("cluster", "no replica took over".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Slots that have a session.
+fn move_slots(servers: &RedisCluster, from: usize, to: usize) -> Result<(), StartError> {
+    let Some(host) = servers.hosts.get(from) else { return Ok(()) };
+    for _ in 0..SLOTS {
+        let key = host.command(&["RANDOMKEY"])?;
+        if key.is_empty() {
+            return Ok(());
+        }
+        let slot = host.command(&["CLUSTER", "KEYSLOT", &key])?;
+        servers.move_slot(&slot, from, to)?;
+    }
+    Ok(())
+}
+
+/// Until the end of the last request that failed or took long; 0 if there was none.
+fn noticed_ns(log: &LoaderLog, at_ns: u64) -> u64 {
+    let later = log.accesses.iter().filter(|access| access.ended_ns >= at_ns);
+    let noticed = later.filter(|access| {
+        matches!(access.found, FoundContent::Failed(_))
+            || access.ended_ns - access.asked_ns >= NOTICED_NS
+    });
+    noticed.map(|access| access.ended_ns - at_ns).max().unwrap_or(0)
+}
+
+/// What fails until the cluster is whole is an error to a visitor, and no fault of the store; so is
+/// what fails in the moment after, in which a client still believes that a server is dead.
+fn record_log(log: &LoaderLog, kill: Kill, journal: &mut Journal, found: &mut FaultFindings) {
+    let over_ns = kill.over_ns + BELIEVED_DEAD_NS;
+    for access in &log.accesses {
+        let is_later = access.ended_ns >= kill.at_ns;
+        journal.record_change(access, is_later.then_some(kill), found);
+        match &access.found {
+            FoundContent::Failed(_) if is_later && access.asked_ns <= over_ns => {
+                found.faults.refused += 1;
+            }
+            FoundContent::Failed(failure) => found.count_failure(&failure.message),
+            FoundContent::Counter(_) | FoundContent::Nothing | FoundContent::Damaged => {}
+        }
+    }
+    let works = |access: &SessionAccess| access.asked_ns > kill.over_ns && is_update(access);
+    if !log.accesses.iter().any(works) {
+        found.count_failure("a worker did not work again within 30 s");
+    }
+    found.times_ns.push(if log.stuck {
+        now_ns().saturating_sub(kill.at_ns)
+    } else {
+        noticed_ns(log, kill.at_ns)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visitor_notices_what_failed_or_took_long() {
+        let access = |asked_ms: u64, ended_ms: u64, found| SessionAccess {
+            session: 0,
+            asked_ns: asked_ms * 1_000_000,
+            granted_ns: asked_ms * 1_000_000,
+            ended_ns: ended_ms * 1_000_000,
+            found,
+            restarted: None,
+        };
+        let fine = || FoundContent::Counter(1);
+        let failed = || FoundContent::Failed(no_cluster());
+        let noticed = |accesses| {
+            let log = LoaderLog { accesses, ..LoaderLog::default() };
+            noticed_ns(&log, 1_000 * 1_000_000) / 1_000_000
+        };
+        assert_eq!(noticed(vec![access(900, 950, failed()), access(1_000, 1_050, fine())]), 0);
+        assert_eq!(noticed(vec![access(900, 1_400, fine()), access(1_400, 1_401, fine())]), 400);
+        assert_eq!(
+            noticed(vec![access(1_400, 1_401, failed()), access(1_402, 1_404, fine())]),
+            401
+        );
+    }
+}
