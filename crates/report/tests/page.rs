@@ -383,7 +383,8 @@ fn cells(line: &str) -> Vec<String> {
     let text = |cell: &str| {
         cell.split('<').filter_map(|part| part.split_once('>')).map(|(_, text)| text).collect()
     };
-    line.split("</t").filter(|cell| cell.contains('<')).map(|cell: &str| text(cell)).collect()
+    let is_cell = |cell: &&str| ["d>", "d ", "h>", "h "].iter().any(|it| cell.starts_with(it));
+    line.split("<t").filter(is_cell).map(|cell: &str| text(cell)).collect()
 }
 
 #[test]
