@@ -7,7 +7,7 @@
 # After a build:
 #
 #   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, the switch
-#                                from PHP's files, products, examples/php, small benchmarks
+#                                from PHP's files, copies, products, examples/php, small benchmarks
 #   sh scripts/php.sh products   checks real products on the store STORE (SETTING=VALUE)
 #   sh scripts/php.sh session-tests
 #                                runs the tests of PHP's own session extension
@@ -70,6 +70,10 @@ test)
     sh scripts/php_apache_test.sh "$php" "$module" 'sessile:{dir}/engine' 'files:{dir}/files'
     sh scripts/php_switch_test.sh "$php" "$module"
     sh scripts/php_move_test.sh "$php" "$module"
+    # The tests in Rust have built it, in their profile.
+    command=target/$profile/sessile
+    [ "$profile" = debug ] || "${CARGO:-cargo}" build --release --bin sessile
+    sh scripts/php_copy_test.sh "$php" "$module" "$command"
     sh scripts/php_products_test.sh "$php" "$module"
     sh scripts/example_test.sh php "$php" "$module"
     echo "the benchmarks, briefly"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tests that a site under php-fpm moves from PHP's own files to another store and back, under load,
-# with nobody logged out: php_move_test.sh PHP MODULE [VISITORS]
+# Tests that a site under php-fpm moves from PHP's own files to another store and back, and from
+# phpredis to Redis, under load, with nobody logged out: php_move_test.sh PHP MODULE [VISITORS]
 set -eu
 cd "$(dirname "$0")/.."
 php=$1
@@ -11,9 +11,11 @@ find_fpm
 dir=$(mktemp -d /dev/shm/sessile-move-XXXXXX)
 server=
 pool=
+redis=
 end() {
     [ -z "$server" ] || stop "$server"
     [ -z "$pool" ] || stop "$pool"
+    [ -z "$redis" ] || stop "$redis"
     rm -rf "$dir"
 }
 trap end EXIT
@@ -45,6 +47,22 @@ php_admin_value[session.save_path] = "$2"
 END
 }
 
+# Visitors come back while php-fpm goes through $dir/fpm.conf and $dir/fpm.conf.*: move VISITORS
+move() {
+    PHP_INI_SCAN_DIR='' "$fpm" -c "$dir/php.ini" -y "$dir/fpm.conf" 2>/dev/null &
+    pool=$!
+    wait_for "$dir/fpm" "$dir/fpm.log"
+    if ! "$php" -n bindings/php/switching/load.php "$port" "$dir" "$pool" "$1" ||
+        grep -E 'ERROR|PHP (Warning|Fatal)' "$dir/fpm.log" | grep -v 'child failed to initialize'
+    then
+        tail -n 20 "$dir/fpm.log" "$dir/nginx.log" >&2
+        exit 1
+    fi
+    stop "$pool"
+    pool=
+    rm -f "$dir/fpm" "$dir"/fpm.conf* "$dir"/phase.*
+}
+
 files="files:$dir/sessions?php=1"
 engine="sessile:$dir/engine"
 echo "php-fpm $version moves from PHP's files to the engine and back, under load"
@@ -54,12 +72,27 @@ pool sessile "migrate:?from=$files&to=$engine" >"$dir/fpm.conf.2"
 pool sessile "$engine" >"$dir/fpm.conf.3"
 pool sessile "migrate:?from=$engine&to=$files" >"$dir/fpm.conf.4"
 pool files "$dir/sessions" >"$dir/fpm.conf.5"
-PHP_INI_SCAN_DIR='' "$fpm" -c "$dir/php.ini" -y "$dir/fpm.conf" 2>/dev/null &
-pool=$!
-wait_for "$dir/fpm" "$dir/fpm.log"
-if ! "$php" -n bindings/php/switching/load.php "$port" "$dir" "$pool" "${3:-200}" ||
-    grep -E 'ERROR|PHP (Warning|Fatal)' "$dir/fpm.log" | grep -v 'child failed to initialize'
-then
-    tail -n 20 "$dir/fpm.log" "$dir/nginx.log" >&2
+move "${3:-200}"
+
+echo "php-fpm $version moves from phpredis to redis:, under load"
+if ! command -v redis-server >/dev/null || ! command -v redis-cli >/dev/null ||
+    [ "$("$php" -n -d extension=igbinary -d extension=redis -r 'echo 1;' 2>&1)" != 1 ]; then
+    echo "skipped: redis-server, redis-cli or PHP's extensions igbinary and redis (not installed)"
+    [ -z "${CI:-}" ] || exit 1
+    exit 0
+fi
+redis-server --port 0 --unixsocket "$dir/redis" --unixsocketperm 777 --save '' --dir "$dir" \
+    >"$dir/redis.log" &
+redis=$!
+wait_for "$dir/redis" "$dir/redis.log"
+printf '%s\n' extension=igbinary extension=redis redis.session.locking_enabled=1 \
+    redis.session.lock_expire=60 >>"$dir/php.ini"
+pool redis "unix://$dir/redis" >"$dir/fpm.conf"
+pool sessile "migrate:?from=php+redis+unix:$dir/redis&to=redis+unix:$dir/redis" >"$dir/fpm.conf.1"
+pool sessile "redis+unix:$dir/redis" >"$dir/fpm.conf.2"
+move "${3:-200}"
+left=$(redis-cli -s "$dir/redis" --scan --pattern 'PHPREDIS_SESSION:*')
+if [ -n "$left" ]; then
+    echo "sessions or locks are left where phpredis had them" >&2
     exit 1
 fi

@@ -196,7 +196,9 @@ pub struct GcArguments {
 /// `sessile copy`.
 #[derive(Args, Debug)]
 pub struct CopyArguments {
-    /// The store that has the sessions; it must list them
+    /// The store that has the sessions, which must list them; or the storage of another program:
+    /// php+redis:, symfony+mysql:, drupal+mysql: (Drupal 7), django+postgres: and the like, as in
+    /// `sessile analyze --help`
     pub from: String,
     /// The store that gets them; created if it does not exist
     pub to: String,

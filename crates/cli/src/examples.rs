@@ -36,7 +36,7 @@ pub fn of(verb: &str) -> &'static [&'static str] {
         ],
         "copy" => &[
             "copy files:/var/lib/shop/sessions sessile:/var/lib/shop/engine",
-            "copy redis://localhost sessile:/var/lib/shop/engine --dry-run",
+            "copy php+redis://localhost sessile:/var/lib/shop/engine --dry-run",
             "copy redis://localhost sessile:/var/lib/shop/engine --move --pause 4x",
         ],
         "sync" => &[

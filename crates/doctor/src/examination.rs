@@ -8,6 +8,7 @@ use nix::unistd::User;
 use sessile_core::{Clock, Durability, Operation, Result};
 use sessile_stores::StoreUrl;
 use sessile_stores::ask_server::{ServerFacts, ask};
+use sessile_stores::layouts::Layout;
 use sessile_stores::registry::{StoreEntry, entry_for};
 
 use crate::finding::{Finding, Severity};
@@ -100,6 +101,10 @@ pub fn examine(examination: &Examination) -> Result<Report> {
     let mut findings = Vec::new();
     if entry.decorates {
         for (_, inner) in url.inner_urls() {
+            if Layout::of(&inner).is_some() {
+                // The server of another program's sessions, which are to leave it.
+                continue;
+            }
             // PHP has the outer URL.
             let inner = Examination { url: inner, php: PhpSource::Nowhere, ..examination.clone() };
             findings.extend(examine(&inner)?.findings);

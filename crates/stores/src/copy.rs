@@ -6,12 +6,16 @@
 //! in the new store is not copied. A log-out *after* that does not reach the copy: for a site that
 //! is in use, sessions are moved (`migrate:`), not copied.
 
+mod foreign;
+
 use std::time::Duration;
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use sessile_core::{
     Absence, Begun, Clock, Error, ErrorKind, Found, Head, Key, Record, Result, Sessions, Ttl,
 };
+
+pub use foreign::Import;
 
 /// How long a copy waits for a session that is held in the new store.
 const WAIT_MAX: Duration = Duration::from_secs(1);

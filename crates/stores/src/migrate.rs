@@ -23,7 +23,9 @@ use sessile_core::{
     HeldLock, Key, Lease, Owner, OwnerChange, Page, Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
+use crate::layouts::{self, Layout};
 use crate::locks::process_local::ProcessLocal;
+use crate::locks::token;
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::several::{self, SweepPosition, open_inner};
 use crate::store_url::{StoreUrl, inner_url, invalid};
@@ -37,7 +39,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     capabilities: super::files::ENTRY.capabilities,
     decorates: true,
     options: &[
-        option("from", "URL of the old store; nothing new is written there"),
+        option("from", "URL of the old store, also php+redis://host; nothing new is written there"),
         option("to", "URL of the new store; `&` in both is written %26, `#` %23, `%` %25"),
         option(LOCK_TTL, "passed on to both stores, where their locks end with time"),
     ],
@@ -69,11 +71,17 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let [from, to] = inner_urls(url)?;
     let lock_ttl = url.text(LOCK_TTL).map(|value| (LOCK_TTL, value.to_owned()));
     let open = |option, url| open_inner(("migrate:", option), url, lock_ttl.as_slice(), context);
-    let (from, to) = (open("from", from)?, open("to", to)?);
+    let old = inner_url(from);
+    let old_forgets = Layout::of(&old).is_some();
+    let from = match Layout::of(&old) {
+        Some(_) => layouts::open_to_move(&old, token::lock_ttl(url)?, &context.clock)?,
+        None => open("from", from)?,
+    };
+    let to = open("to", to)?;
     let limits = registry::limits(url)?;
     let label = format!("migrate:from={},to={}", from.label(), to.label());
     let clock = context.clock.clone();
-    let store = Migrate { from, to, clock, swept_to: ProcessLocal::default() };
+    let store = Migrate { from, to, old_forgets, clock, swept_to: ProcessLocal::default() };
     Ok(Sessions::new(label, store, limits))
 }
 
@@ -85,6 +93,8 @@ fn exists(url: &StoreUrl) -> Result<bool> {
 struct Migrate {
     from: Sessions,
     to: Sessions,
+    /// Another program writes there, which keeps no tombstones.
+    old_forgets: bool,
     clock: Clock,
     swept_to: ProcessLocal<SweepPosition>,
 }

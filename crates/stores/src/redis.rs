@@ -26,7 +26,7 @@ mod regenerate;
 mod replicas;
 mod script;
 mod sentinel;
-mod servers;
+pub mod servers;
 mod slots;
 mod target;
 mod value;

@@ -4,12 +4,18 @@
 //! `SessionHandler` of later versions. Keys of cache entries are shown: operators need them for
 //! entries that are too large. The columns tell a cache, never the name: with a prefix, sessions
 //! may be in `shop_cache_sessions`.
+//!
+//! The sessions of Drupal 7 are copied for `bindings/php/integrations/drupal7`, which asks for the
+//! digest of an id as the table has it, and has the user in the payload, too. Later versions over
+//! Sessile ask for the id itself, which no digest tells.
 
 use std::collections::BTreeSet;
 
-use sessile_core::{Clock, Limits, Result};
+use sessile_core::{Clock, Limits, Owner, OwnerChange, Result};
 
-use super::table::{self, Moment, Table, TableWalk, has, is_word, no_table, sum};
+use super::table::{
+    self, Contents, Converted, Moment, Table, TableWalk, has, is_word, no_table, sum,
+};
 use super::{Layout, Walk};
 use crate::registry::option;
 use crate::store_url::{StoreUrl, invalid};
@@ -28,12 +34,20 @@ pub const LAYOUT: Layout = Layout {
         option("maxlifetime", "session.gc_maxlifetime in seconds (default 200000)"),
     ],
     of_connection: table::options,
+    sessions_only: Some(("table", "sessions")),
+    store: None,
     open,
 };
+
+/// The beginning of a payload of the integration for Drupal 7, before the number of the user.
+const USER: &str = "sessile_uid|i:";
+const LATER_VERSIONS: &str = "the table is that of Drupal 8 or later, which keeps digests of the \
+                              ids, and no id can be told from them: visitors log in once more";
 
 const CACHE_COLUMNS: [&str; 4] = ["cid", "data", "created", "expire"];
 const SESSION_COLUMNS: [&str; 3] = ["sid", "session", "timestamp"];
 const SECURE_ID: &str = "ssid";
+const USER_COLUMN: &str = "uid";
 /// The end of the name of a cache whose keys are form tokens of visitors.
 const FORM_CACHE_SUFFIX: &str = "cache_form";
 /// In the name of a module's session cache, such as `cache_session_cache`, whose keys contain
@@ -79,11 +93,13 @@ fn table(columns: &[(String, String)], name: &str, plain: &str, maxlifetime: u64
             used: made,
             // 0 means for ever, -1 until the caches are cleared.
             expires: Moment::Seconds("CASE WHEN \"expire\" > 0 THEN \"expire\" END".to_owned()),
+            contents: Err("it is a cache, and has no sessions"),
         });
     }
     if !has(columns, name, &SESSION_COLUMNS) {
         return None;
     }
+    let contents = Contents { is_text: false, user: Some(USER_COLUMN), convert: to_drupal_7 };
     let secure = has(columns, name, &[SECURE_ID]);
     Some(Table {
         name: name.to_owned(),
@@ -96,5 +112,31 @@ fn table(columns: &[(String, String)], name: &str, plain: &str, maxlifetime: u64
         created: Moment::Absent,
         used: Moment::Seconds("\"timestamp\"".to_owned()),
         expires: Moment::Seconds(sum("timestamp", &maxlifetime.to_string())),
+        contents: if secure { Ok(contents) } else { Err(LATER_VERSIONS) },
     })
+}
+
+/// The number 0 is that of visitors.
+fn to_drupal_7(data: Vec<u8>, user: Option<i64>) -> Result<Converted> {
+    let user = user.unwrap_or(0);
+    let owner = (user > 0).then(|| Owner::new(user.to_string().as_bytes())).transpose()?;
+    let payload = [format!("{USER}{user};").as_bytes(), &data].concat();
+    Ok((payload, OwnerChange::Set(owner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_has_the_user_before_the_data_and_an_owner_unless_it_is_a_visitor() {
+        let (payload, owner) = to_drupal_7(b"cart|i:3;".to_vec(), Some(17)).unwrap();
+        assert_eq!(payload, b"sessile_uid|i:17;cart|i:3;");
+        assert_eq!(owner, OwnerChange::Set(Owner::new(b"17").ok()));
+        for user in [Some(0), None] {
+            let (payload, owner) = to_drupal_7(Vec::new(), user).unwrap();
+            assert_eq!(payload, b"sessile_uid|i:0;");
+            assert_eq!(owner, OwnerChange::Set(None));
+        }
+    }
 }

@@ -1,16 +1,21 @@
-//! Sessions of other programs, read and never changed: PHP's own handlers, Drupal, Symfony, Django.
+//! Sessions of other programs, read and never changed: PHP's own handlers, Apache::Session, Drupal,
+//! Symfony, Django.
 //!
 //! A layout is a program and the storage of its sessions: a line of [`LAYOUTS`], from which the URL
 //! parser, the help and the documentation come. Its URL is the storage's URL with the program in
 //! front: `php+files:/var/lib/php/sessions`, `drupal+mysql://user@host/database`.
 //!
 //! Invariants: a walk writes and creates nothing, locks nothing for longer than a page, transfers
-//! no payload, and holds no more than a page in memory. Our own stores list themselves.
+//! no payload, and holds no more than a page in memory. A payload is transferred only on demand,
+//! one at a time, for `sessile copy`. Our own stores list themselves.
 
+#[cfg(feature = "files")]
+mod apache_session;
+#[cfg(feature = "sql")]
+mod django;
 #[cfg(feature = "sql")]
 mod drupal;
-#[cfg(feature = "sql")]
-mod frameworks;
+mod foreign_session;
 #[cfg(feature = "mysql")]
 mod mysql_database;
 #[cfg(feature = "files")]
@@ -25,10 +30,15 @@ mod scanned;
 #[cfg(feature = "sqlite")]
 mod sqlite_database;
 #[cfg(feature = "sql")]
+mod symfony;
+#[cfg(feature = "sql")]
 pub(crate) mod table;
 
-use sessile_core::{Clock, Operation, Result};
+use std::time::Duration;
 
+use sessile_core::{Clock, Operation, Result, Sessions};
+
+pub use foreign_session::ForeignSession;
 pub use scanned::{EntryName, ScannedEntry, Sizes};
 
 use crate::registry::OptionHelp;
@@ -45,6 +55,21 @@ pub trait Walk {
     /// The meaning of this walk's sizes.
     fn sizes(&self) -> Sizes {
         Sizes::Payload
+    }
+
+    /// Whether [`Walk::read`] works: `Unsupported` otherwise, with the reason.
+    fn check_contents(&self) -> Result<()> {
+        foreign_session::reads_no_contents()
+    }
+
+    /// The session of an entry that this walk has shown; `None` if it has ended meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` if the content is not what the program writes; those of the storage.
+    fn read(&mut self, entry: &ScannedEntry) -> Result<Option<ForeignSession>> {
+        let _ = entry;
+        self.check_contents().map(|()| None)
     }
 }
 
@@ -64,9 +89,16 @@ pub struct Layout {
     /// The options of the connection, by the scheme of the storage; our own store there takes them
     /// too.
     pub of_connection: fn(&str) -> &'static [OptionHelp],
+    /// The option with which a walk shows sessions and nothing else, if it needs one.
+    pub(crate) sessions_only: Option<(&'static str, &'static str)>,
+    /// Opens it as the old store of sessions that move.
+    pub(crate) store: Option<OpenStore>,
     /// Opens it. The URL is without the program's name and has only known options.
     pub(crate) open: fn(&StoreUrl, &Clock) -> Result<Box<dyn Walk>>,
 }
+
+/// From a URL, its label, how long a lock lives whose holder has died, and the clock.
+pub(crate) type OpenStore = fn(&StoreUrl, String, Duration, &Clock) -> Result<Sessions>;
 
 /// The layouts of this build, in the order of every table.
 pub const LAYOUTS: &[Layout] = &[
@@ -76,12 +108,14 @@ pub const LAYOUTS: &[Layout] = &[
     php_redis::LAYOUT,
     #[cfg(feature = "memcached")]
     php_memcached::LAYOUT,
+    #[cfg(feature = "files")]
+    apache_session::LAYOUT,
     #[cfg(feature = "sql")]
     drupal::LAYOUT,
     #[cfg(feature = "sql")]
-    frameworks::SYMFONY,
+    symfony::LAYOUT,
     #[cfg(feature = "sql")]
-    frameworks::DJANGO,
+    django::LAYOUT,
 ];
 
 impl Layout {
@@ -99,6 +133,43 @@ impl Layout {
 
 /// Begins a walk. Returns its label, without a password.
 pub fn open(url: &str, clock: &Clock) -> Result<(String, Box<dyn Walk>)> {
+    opened(url, clock, |_, _| {})
+}
+
+/// Begins a walk through sessions whose contents can be read.
+///
+/// # Errors
+///
+/// `Unsupported`, with the reason; those of [`open`].
+pub fn open_to_copy(url: &str, clock: &Clock) -> Result<(String, Box<dyn Walk>)> {
+    let (label, walk) = opened(url, clock, |layout, place| {
+        if let Some((option, value)) = layout.sessions_only {
+            place.set_default(option, value);
+        }
+    })?;
+    let checked = walk.check_contents();
+    checked.map_err(|error| error.during(Operation::Open, &label, None))?;
+    Ok((label, walk))
+}
+
+/// Opens another program's sessions as the old store of those that move: they are found, locked
+/// and ended there.
+///
+/// # Errors
+///
+/// `Unsupported` for a program whose sessions do not move; those of the storage.
+pub fn open_to_move(url: &str, lock_ttl: Duration, clock: &Clock) -> Result<Sessions> {
+    let (layout, place, label) = parsed(url)?;
+    let opened = check_options(layout, &place).and_then(|()| match layout.store {
+        Some(open) => open(&place, label.clone(), lock_ttl, clock),
+        None => Err(foreign_session::not_copied("these sessions do not move")
+            .advice("copy them while the site stands still, without --move")),
+    });
+    opened.map_err(|error| error.during(Operation::Open, &label, None))
+}
+
+/// The layout of a URL, the URL without the program, and its label.
+fn parsed(url: &str) -> Result<(&'static Layout, StoreUrl, String)> {
     let layout = Layout::of(url).ok_or_else(|| {
         let schemes: Vec<String> = LAYOUTS.iter().flat_map(Layout::schemes).collect();
         invalid("the URL names no layout of another program")
@@ -106,6 +177,16 @@ pub fn open(url: &str, clock: &Clock) -> Result<(String, Box<dyn Walk>)> {
     })?;
     let place = StoreUrl::parse(url.split_once('+').map_or(url, |(_, rest)| rest))?;
     let label = format!("{}+{}", layout.program, place.redacted());
+    Ok((layout, place, label))
+}
+
+fn opened(
+    url: &str,
+    clock: &Clock,
+    with_options: fn(&Layout, &mut StoreUrl),
+) -> Result<(String, Box<dyn Walk>)> {
+    let (layout, mut place, label) = parsed(url)?;
+    with_options(layout, &mut place);
     match check_options(layout, &place).and_then(|()| (layout.open)(&place, clock)) {
         Ok(walk) => Ok((label.clone(), Box::new(Labelled { label, walk }))),
         Err(error) => Err(error.during(Operation::Open, &label, None)),
@@ -126,6 +207,15 @@ impl Walk for Labelled {
 
     fn sizes(&self) -> Sizes {
         self.walk.sizes()
+    }
+
+    fn check_contents(&self) -> Result<()> {
+        self.walk.check_contents()
+    }
+
+    fn read(&mut self, entry: &ScannedEntry) -> Result<Option<ForeignSession>> {
+        let read = self.walk.read(entry);
+        read.map_err(|error| error.during(Operation::Peek, &self.label, None))
     }
 }
 

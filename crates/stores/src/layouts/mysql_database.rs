@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mysql_common::Value as Column;
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::table::{Dialect, Row, Rows, Table};
+use super::table::{Content, Contents, Dialect, Row, Rows, Table};
 use crate::connections::tls::Host;
 use crate::mysql::options::{HELP, Options};
 use crate::mysql::row::Row as RowRead;
@@ -25,6 +25,7 @@ pub(crate) const OPTIONS: &[OptionHelp] = HELP.split_at(1).1;
 const DIALECT: Dialect = Dialect {
     whole: |expression| format!("CAST({expression} AS SIGNED)"),
     seconds: |column| format!("TIMESTAMPDIFF(SECOND, '1970-01-01 00:00:00', \"{column}\")"),
+    bytes: str::to_owned,
 };
 
 pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
@@ -67,6 +68,13 @@ impl Database {
         let results = self.wire().query(sql)?;
         Ok(results.into_iter().next().unwrap_or_default().0)
     }
+
+    fn ask_with(&mut self, sql: &str, values: &[Value<'_>]) -> Result<Vec<RowRead>> {
+        let mut statement = self.wire().prepare(sql)?;
+        let (rows, _) = self.wire.execute(&mut statement, values)?;
+        self.wire.close(&statement)?;
+        Ok(rows)
+    }
 }
 
 impl Rows for Database {
@@ -88,27 +96,54 @@ impl Rows for Database {
         // With two columns the first value stands twice.
         let values = after.iter().take(after.len() / 2).chain(after);
         let values: Vec<Value<'_>> = values.map(|value| Value::Bytes(value)).collect();
-        let mut page = self.wire().prepare(&sql)?;
-        let (rows, _) = self.wire.execute(&mut page, &values)?;
-        self.wire.close(&page)?;
+        let rows = self.ask_with(&sql, &values)?;
         rows.into_iter().map(|row| read(row, table.key.len()).ok_or_else(unexpected)).collect()
+    }
+
+    fn content(&mut self, table: &Table, contents: &Contents, id: &str) -> Result<Option<Content>> {
+        let sql = DIALECT.content(table, contents, "?");
+        let values = vec![Value::Word(id); table.key.len()];
+        let row = self.ask_with(&sql, &values)?.into_iter().next();
+        row.map(|row| read_content(row).ok_or_else(unexpected)).transpose()
     }
 }
 
 fn read(row: RowRead, keys: usize) -> Option<Row> {
     let mut values = row.0.into_iter();
-    let key = values.by_ref().take(keys).map(|value| match value {
+    let key = values.by_ref().take(keys).map(bytes).collect::<Option<_>>()?;
+    let name = bytes(values.next()?)?;
+    Some(Row { key, name, numbers: numbers(values)? })
+}
+
+fn read_content(row: RowRead) -> Option<Content> {
+    let mut values = row.0.into_iter();
+    let content = match values.next()? {
+        Column::NULL => Vec::new(),
+        content => bytes(content)?,
+    };
+    let user = number(values.next()?)?;
+    let _name = values.next()?;
+    Some(Content { bytes: content, user, numbers: numbers(values)? })
+}
+
+fn bytes(value: Column) -> Option<Vec<u8>> {
+    match value {
         Column::Bytes(bytes) => Some(bytes),
         _ => None,
-    });
-    let key = key.collect::<Option<_>>()?;
-    let numbers = values.map(|value| match value {
+    }
+}
+
+fn number(value: Column) -> Option<Option<i64>> {
+    match value {
         Column::Int(number) => Some(Some(number)),
         Column::UInt(number) => Some(i64::try_from(number).ok()),
         Column::NULL => Some(None),
         _ => None,
-    });
-    Some(Row { key, numbers: numbers.collect::<Option<Vec<_>>>()?.try_into().ok()? })
+    }
+}
+
+fn numbers(values: impl Iterator<Item = Column>) -> Option<[Option<i64>; 4]> {
+    values.map(number).collect::<Option<Vec<_>>>()?.try_into().ok()
 }
 
 fn unexpected() -> Error {

@@ -24,6 +24,8 @@ pub const LAYOUT: Layout = Layout {
     example: "php+files:/var/lib/php/sessions",
     options: &[option("maxlifetime", "session.gc_maxlifetime in seconds (default 1440)")],
     of_connection: |_| &[],
+    sessions_only: None,
+    store: None,
     open,
 };
 

@@ -31,6 +31,8 @@ pub const LAYOUT: Layout = Layout {
     example: "php+memcached://host:11211,host2:11211",
     options: &[option("prefix", "memcached.sess_prefix (default memc.sess.key.)")],
     of_connection: |_| OF_CONNECTION,
+    sessions_only: None,
+    store: None,
     open,
 };
 

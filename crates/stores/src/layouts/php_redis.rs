@@ -3,15 +3,20 @@
 //! Source: redis_session.c of phpredis; the manual of Redis on SCAN, OBJECT IDLETIME and CLIENT
 //! NO-TOUCH. A scan must not touch: idle sessions would look busy, and eviction would change. Redis
 //! 7.2 and later have NO-TOUCH. Earlier ones touch a value when asked for its length; there the
-//! size is the entry's memory.
+//! size is the entry's memory, and a content that is read counts as used at that moment.
+//!
+//! A content is what PHP has serialised, unless `redis.session.compression` is set: then nobody
+//! but phpredis can read it, and a copy is refused where the bytes tell that.
+
+mod store;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{ConnectionLike, Pipeline, Value};
-use sessile_core::{Clock, Result, Timestamp};
+use sessile_core::{Clock, Error, ErrorKind, OwnerChange, Result, Timestamp};
 
-use super::{EntryName, Layout, ScannedEntry, Sizes, Walk};
+use super::{EntryName, ForeignSession, Layout, ScannedEntry, Sizes, Walk};
 use crate::connections::key_value;
 use crate::connections::pool::AttemptFailure;
 use crate::redis::connection::{Connection, OF_CONNECTION, Settings};
@@ -30,12 +35,18 @@ pub const LAYOUT: Layout = Layout {
          PHPREDIS_CLUSTER_SESSION:)",
     )],
     of_connection: |_| OF_CONNECTION,
+    sessions_only: None,
+    store: Some(store::open),
     open,
 };
 
 const PREFIX: &str = "PHPREDIS_SESSION:";
 const LOCK_SUFFIX: &[u8] = b"_LOCK";
 const ANSWERS_PER_KEY: usize = 3;
+/// The first bytes of igbinary's formats.
+const IGBINARY: [[u8; 4]; 2] = [[0, 0, 0, 1], [0, 0, 0, 2]];
+/// The first bytes of what Zstandard has compressed (RFC 8878, 3.1.1).
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 fn open(url: &StoreUrl, clock: &Clock) -> Result<Box<dyn Walk>> {
     let prefix = key_value::foreign_prefix(url, PREFIX)?;
@@ -88,6 +99,40 @@ impl Walk for Keys {
     fn sizes(&self) -> Sizes {
         self.sizes
     }
+
+    fn check_contents(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&mut self, entry: &ScannedEntry) -> Result<Option<ForeignSession>> {
+        let EntryName::Secret(id) = &entry.name else { return Ok(None) };
+        let key = [self.prefix.as_bytes(), id].concat();
+        self.connection.set_deadline(Instant::now() + self.response);
+        let mut pipeline = Pipeline::with_capacity(ANSWERS_PER_KEY);
+        // The idle time first: GET may end it. The end last: what is saved in between has one.
+        pipeline.cmd("OBJECT").arg("IDLETIME").arg(&key);
+        pipeline.cmd("GET").arg(&key);
+        pipeline.cmd("PTTL").arg(&key);
+        let (packed, count) = (pipeline.get_packed_pipeline(), pipeline.len());
+        let answers = self.connection.req_packed_commands(&packed, 0, count).map_err(translate)?;
+        let [idle, content, ttl] =
+            <[Value; ANSWERS_PER_KEY]>::try_from(answers).map_err(|_| unexpected())?;
+        let now = self.clock.now();
+        let payload = match content {
+            Value::Nil => return Ok(None),
+            Value::BulkString(bytes) => bytes,
+            Value::ServerError(refused) => return Err(translate(refused.into())),
+            _ => return Err(unexpected()),
+        };
+        check_plain(&payload)?;
+        Ok(Some(ForeignSession {
+            is_empty: payload.is_empty(),
+            payload,
+            owner: OwnerChange::Keep,
+            used: used(&idle, now),
+            expires: expires(&ttl, now),
+        }))
+    }
 }
 
 impl Keys {
@@ -124,9 +169,8 @@ impl Keys {
                     name: EntryName::Secret(id.to_vec()),
                     bytes,
                     created: None,
-                    // A server that evicts by frequency refuses the idle time.
-                    used: number(idle).map(|seconds| now.minus(Duration::from_secs(seconds))),
-                    expires: number(ttl).map(|ms| Timestamp::plus(now, Duration::from_millis(ms))),
+                    used: used(idle, now),
+                    expires: expires(ttl, now),
                 });
             }
         }
@@ -140,9 +184,75 @@ fn beginning_with(prefix: &str) -> String {
     prefix.chars().flat_map(escaped).chain(['*']).collect()
 }
 
+/// A server that evicts by frequency refuses the idle time.
+fn used(idle: &Value, now: Timestamp) -> Option<Timestamp> {
+    number(idle).map(|seconds| now.minus(Duration::from_secs(seconds)))
+}
+
+fn expires(ttl: &Value, now: Timestamp) -> Option<Timestamp> {
+    number(ttl).map(|ms| now.plus(Duration::from_millis(ms)))
+}
+
+/// Whether it begins as PHP's serialisers write, and not as what phpredis has compressed.
+fn is_plain(content: &[u8]) -> bool {
+    let Some((&first, rest)) = content.split_first() else { return true };
+    if IGBINARY.iter().any(|head| content.starts_with(head)) {
+        return true;
+    }
+    if first < b' ' {
+        // php_binary: the length of a name, the name, a value. LZF: a length, and the beginning.
+        let value = rest.get(usize::from(first)..).unwrap_or_default();
+        return matches!(
+            value,
+            [b'N', b';', ..] | [b'b' | b'i' | b'd' | b's' | b'a' | b'O' | b'C' | b'E', b':', ..]
+        );
+    }
+    // LZ4 has a length there, and msgpack's large maps have one.
+    let has_length = content.iter().take(5).any(|byte| *byte == 0);
+    !content.starts_with(&ZSTD_MAGIC) && (!has_length || matches!(first, 0xde | 0xdf))
+}
+
+fn check_plain(content: &[u8]) -> Result<()> {
+    if is_plain(content) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Corrupt, "phpredis has compressed the content").advice(
+        "set redis.session.compression = none some time before; sessions that are used in the \
+         meantime are saved without it",
+    ))
+}
+
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Moved as they are, they were sessions that PHP destroys.
+    #[test]
+    fn what_phpredis_has_compressed_is_told_from_what_php_serialises() {
+        let lzf = [&[31_u8][..], b"cart|a:1:{i:0;s:5:\"books\";}user|i", b"\x20\x01"].concat();
+        let lz4 = [&[0xa7_u8, 0x2c, 0x01, 0, 0, 0xf1][..], b"cart|a:1:{"].concat();
+        let zstd = [&ZSTD_MAGIC[..], &[0x20, 0x1c]].concat();
+        for compressed in [&lzf, &lz4, &zstd] {
+            assert!(!is_plain(compressed), "{compressed:?}");
+        }
+        for plain in [
+            &b""[..],
+            b"cart|a:1:{i:0;s:5:\"books\";}",
+            b"a:1:{s:4:\"cart\";N;}",
+            b"\x04carta:0:{}",
+            b"\x01nN;",
+            b"\0\0\0\x02\x14\x01",
+            b"\x81\xa4cart\x01",
+            b"\xde\0\x10\xa1n\x01",
+        ] {
+            assert!(is_plain(plain), "{plain:?}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::table::{Dialect, Row, Rows, Table};
+use super::table::{Content, Contents, Dialect, Row, Rows, Table};
 use crate::connections::tls::Host;
 use crate::postgres::connection::{Connection, TextRows};
 use crate::postgres::failure;
@@ -24,6 +24,7 @@ pub(crate) const OPTIONS: &[OptionHelp] = HELP.split_at(1).1;
 const DIALECT: Dialect = Dialect {
     whole: |expression| format!("({expression})::bigint"),
     seconds: |column| format!("extract(epoch FROM \"{column}\")"),
+    bytes: |column| format!("encode({column}, 'hex')"),
 };
 const COLUMNS_MAX: usize = 100_000;
 
@@ -77,11 +78,34 @@ impl Rows for Database {
         let rows = rows.into_iter().map(|row| {
             let mut row = row.into_iter();
             let key = row.by_ref().take(table.key.len()).map(Option::unwrap_or_default).collect();
-            let mut number = || str::from_utf8(&row.next()??).ok()?.parse().ok();
-            Row { key, numbers: std::array::from_fn(|_| number()) }
+            let name = row.next().flatten().unwrap_or_default();
+            Row { key, name, numbers: std::array::from_fn(|_| number(&mut row)) }
         });
         Ok(rows.collect())
     }
+
+    fn content(&mut self, table: &Table, contents: &Contents, id: &str) -> Result<Option<Content>> {
+        let sql = DIALECT.content(table, contents, &literal(id.as_bytes())?);
+        let Some(row) = self.ask(&sql, 1)?.into_iter().next() else { return Ok(None) };
+        let mut row = row.into_iter();
+        let text = row.next().flatten().unwrap_or_default();
+        let bytes = if contents.is_text { Some(text) } else { from_hex(&text) };
+        let user = number(&mut row);
+        let _name = row.next();
+        let numbers = std::array::from_fn(|_| number(&mut row));
+        Ok(Some(Content { bytes: bytes.ok_or_else(unexpected)?, user, numbers }))
+    }
+}
+
+fn number(row: &mut impl Iterator<Item = Option<Vec<u8>>>) -> Option<i64> {
+    str::from_utf8(&row.next()??).ok()?.parse().ok()
+}
+
+fn from_hex(digits: &[u8]) -> Option<Vec<u8>> {
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let byte = |[high, low]: &[u8; 2]| u8::try_from(digit(*high)? << 4 | digit(*low)?).ok();
+    pairs.iter().map(byte).collect::<Option<_>>().filter(|_| rest.is_empty())
 }
 
 /// A string literal. This form does not depend on `standard_conforming_strings`.
@@ -102,6 +126,13 @@ fn unexpected() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_come_back_from_their_digits() {
+        assert_eq!(from_hex(b"00ff7F").unwrap(), [0, 0xff, 0x7f]);
+        assert_eq!(from_hex(b"").unwrap(), b"");
+        assert!(from_hex(b"0").is_none() && from_hex(b"0g").is_none());
+    }
 
     #[test]
     fn a_key_cannot_leave_its_quotes() {

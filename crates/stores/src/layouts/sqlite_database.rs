@@ -17,7 +17,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Params};
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::table::{Dialect, Row, Rows, Table};
+use super::table::{Content, Contents, Dialect, Row, Rows, Table};
 use crate::sqlite::failure::failure;
 use crate::sqlite::files::beside;
 use crate::store_url::StoreUrl;
@@ -34,6 +34,7 @@ const HAS_LOG: [u8; 2] = [2, 2];
 const DIALECT: Dialect = Dialect {
     whole: |expression| format!("CAST({expression} AS INTEGER)"),
     seconds: |column| format!("strftime('%s', \"{column}\")"),
+    bytes: str::to_owned,
 };
 
 pub(crate) fn open(url: &StoreUrl) -> Result<Box<dyn Rows>> {
@@ -94,23 +95,36 @@ impl Rows for File {
     /// In the order of rows: only the other program may know the order of keys.
     fn next(&mut self, table: &Table, after: &[Vec<u8>], most: usize) -> Result<Vec<Row>> {
         let (columns, name) = (DIALECT.columns_of(table), &table.name);
-        let key = table.key.first().map_or("", String::as_str);
-        let after = after.get(1).and_then(|row| str::from_utf8(row).ok()?.parse().ok());
+        let after = after.first().and_then(|row| str::from_utf8(row).ok()?.parse().ok());
         let sql = format!(
-            "SELECT \"{key}\", rowid, {columns} FROM \"{name}\" WHERE rowid > ?
-            ORDER BY rowid LIMIT {most}"
+            "SELECT rowid, {columns} FROM \"{name}\" WHERE rowid > ? ORDER BY rowid LIMIT {most}"
         );
         self.ask(&sql, [after.unwrap_or(i64::MIN)], |row| {
-            let key = match row.get_ref(0)? {
-                ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),
-                ValueRef::Integer(number) => number.to_string().into_bytes(),
-                ValueRef::Real(_) | ValueRef::Null => Vec::new(),
-            };
-            let place = row.get::<_, i64>(1)?.to_string().into_bytes();
-            let numbers = [row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];
-            Ok(Row { key: vec![key, place], numbers })
+            let place = row.get::<_, i64>(0)?.to_string().into_bytes();
+            Ok(Row { key: vec![place], name: bytes(row, 1)?, numbers: numbers(row, 2)? })
         })
     }
+
+    fn content(&mut self, table: &Table, contents: &Contents, id: &str) -> Result<Option<Content>> {
+        let sql = DIALECT.content(table, contents, "?1");
+        let rows = self.ask(&sql, [id], |row| {
+            let (user, numbers) = (row.get(1)?, numbers(row, 3)?);
+            Ok(Content { bytes: bytes(row, 0)?, user, numbers })
+        });
+        Ok(rows?.into_iter().next())
+    }
+}
+
+fn bytes(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Vec<u8>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.to_vec(),
+        ValueRef::Integer(number) => number.to_string().into_bytes(),
+        ValueRef::Real(_) | ValueRef::Null => Vec::new(),
+    })
+}
+
+fn numbers(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<[Option<i64>; 4]> {
+    Ok([row.get(first)?, row.get(first + 1)?, row.get(first + 2)?, row.get(first + 3)?])
 }
 
 /// Whether a database has a write-ahead log and is not open: an open one has the log's file.

@@ -2,23 +2,24 @@
 //! pages.
 //!
 //! A page is one SELECT of a few hundred rows after the last key, in a read-only session. The
-//! database tells lengths; no content is transferred. Between pages there is no transaction, cursor
-//! or lock.
+//! database tells lengths; a content is transferred only for a copy, by a SELECT of its own.
+//! Between pages there is no transaction, cursor or lock.
 
 #![cfg_attr(not(feature = "default"), allow(dead_code, reason = "some databases are left out"))]
 
 use std::fmt::Display;
 use std::sync::Arc;
 
-use sessile_core::{Error, ErrorKind, Result, Timestamp};
+use sessile_core::{Error, ErrorKind, OwnerChange, Result, Timestamp};
 
-use super::{EntryName, ScannedEntry, Walk};
+use super::foreign_session::not_copied;
+use super::{EntryName, ForeignSession, ScannedEntry, Walk};
 use crate::registry::OptionHelp;
 use crate::store_url::{StoreUrl, invalid};
 
 pub struct Table {
     pub name: String,
-    /// One or two columns of its primary key. The first names an entry.
+    /// One or two columns of its primary key. The last one with a value names an entry.
     pub key: Vec<String>,
     /// Whether it is a cache: its keys are no secrets. All other keys are.
     pub shows_keys: bool,
@@ -27,6 +28,22 @@ pub struct Table {
     /// The last use or write.
     pub used: Moment,
     pub expires: Moment,
+    /// How its sessions are copied, or why they are not.
+    pub contents: std::result::Result<Contents, &'static str>,
+}
+
+/// The payload and the owner of a copy.
+pub type Converted = (Vec<u8>, OwnerChange);
+
+/// What a copy needs of a row, and makes of it.
+#[derive(Clone, Copy)]
+pub struct Contents {
+    /// Whether the column of the content has text, not bytes.
+    pub is_text: bool,
+    /// The column with the number of the user.
+    pub user: Option<&'static str>,
+    /// From the content and the number of the user to the payload and the owner of the copy.
+    pub convert: fn(Vec<u8>, Option<i64>) -> Result<Converted>,
 }
 
 #[derive(Clone)]
@@ -39,8 +56,9 @@ pub enum Moment {
 }
 
 pub struct Row {
-    /// Its place in the order of the walk. The first value names the entry.
+    /// Its place in the order of the walk.
     pub key: Vec<Vec<u8>>,
+    pub name: Vec<u8>,
     /// Length of the content; created, used and expires in seconds since 1970.
     pub numbers: [Option<i64>; 4],
 }
@@ -52,6 +70,17 @@ pub trait Rows {
     /// The next rows of a table after a key, which is empty at the start. Fewer than `most`: the
     /// table has no more.
     fn next(&mut self, table: &Table, after: &[Vec<u8>], most: usize) -> Result<Vec<Row>>;
+
+    /// The row with this name, which is a well-formed session id.
+    fn content(&mut self, table: &Table, contents: &Contents, id: &str) -> Result<Option<Content>>;
+}
+
+/// One row for a copy.
+pub struct Content {
+    pub bytes: Vec<u8>,
+    pub user: Option<i64>,
+    /// As in [`Row`].
+    pub numbers: [Option<i64>; 4],
 }
 
 /// The parts of SQL that differ.
@@ -59,10 +88,12 @@ pub struct Dialect {
     pub whole: fn(&str) -> String,
     /// A column with a date and a time in UTC as seconds since 1970.
     pub seconds: fn(&str) -> String,
+    /// A column with bytes as an answer can carry it.
+    pub bytes: fn(&str) -> String,
 }
 
 impl Dialect {
-    /// The columns that a SELECT names behind the key: length, created, used, expires. All
+    /// The columns that a SELECT names behind the key: name, length, created, used, expires. All
     /// databases have `octet_length`, and names in double quotes (MySQL on demand).
     pub fn columns_of(&self, table: &Table) -> String {
         let moment = |moment: &Moment| match moment {
@@ -71,7 +102,27 @@ impl Dialect {
             Moment::Date(column) => (self.whole)(&(self.seconds)(column)),
         };
         let moments = [&table.created, &table.used, &table.expires].map(moment);
-        format!("octet_length(\"{}\"), {}", table.content, moments.join(", "))
+        let (name, content) = (name_of(table), &table.content);
+        // A name of its own: PostgreSQL would take it for a column of the key.
+        format!("{name} AS entry_name, octet_length(\"{content}\"), {}", moments.join(", "))
+    }
+
+    /// The SELECT of one row: content, user, and the columns of [`Dialect::columns_of`]. `id` is
+    /// the name as it stands in a statement, once for each column of the key.
+    pub fn content(&self, table: &Table, contents: &Contents, id: &str) -> String {
+        let content = format!("\"{}\"", table.content);
+        let content = if contents.is_text { content } else { (self.bytes)(&content) };
+        let quoted = |user: &str| (self.whole)(&format!("\"{user}\""));
+        let user = contents.user.map_or("NULL".to_owned(), quoted);
+        let is_it = match table.key.as_slice() {
+            // An index is used for each side.
+            [first, second] => {
+                format!("\"{second}\" = {id} OR (\"{first}\" = {id} AND \"{second}\" = '')")
+            }
+            key => format!("\"{}\" = {id}", key.first().map_or("", String::as_str)),
+        };
+        let (columns, name) = (self.columns_of(table), &table.name);
+        format!("SELECT {content}, {user}, {columns} FROM \"{name}\" WHERE {is_it} LIMIT 1")
     }
 
     /// `after` has the values of the last key as they stand in a statement.
@@ -126,6 +177,15 @@ pub fn sum(column: &str, more: &str) -> String {
     format!("CAST(\"{column}\" AS DECIMAL(20)) + {more}")
 }
 
+fn name_of(table: &Table) -> String {
+    match table.key.as_slice() {
+        [first, second] => {
+            format!("CASE WHEN \"{second}\" <> '' THEN \"{second}\" ELSE \"{first}\" END")
+        }
+        key => format!("\"{}\"", key.first().map_or("", String::as_str)),
+    }
+}
+
 fn key_of(table: &Table) -> String {
     table.key.iter().map(|column| format!("\"{column}\"")).collect::<Vec<_>>().join(", ")
 }
@@ -156,29 +216,30 @@ pub fn no_table(what: &str) -> Error {
 
 pub struct TableWalk {
     rows: Box<dyn Rows>,
-    /// The tables that are left, the present one last.
     tables: Vec<(Arc<str>, Table)>,
+    /// The table of the next page.
+    present: usize,
     after: Vec<Vec<u8>>,
 }
 
 impl TableWalk {
     pub fn boxed(rows: Box<dyn Rows>, tables: Vec<Table>) -> Box<dyn Walk> {
-        let tables = tables.into_iter().rev().map(|table| (table.name.as_str().into(), table));
-        Box::new(TableWalk { rows, tables: tables.collect(), after: Vec::new() })
+        let tables = tables.into_iter().map(|table| (table.name.as_str().into(), table));
+        Box::new(TableWalk { rows, tables: tables.collect(), present: 0, after: Vec::new() })
     }
 }
 
 impl Walk for TableWalk {
     fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(ScannedEntry)) -> Result<bool> {
-        let Some((bin, table)) = self.tables.last() else { return Ok(false) };
+        let Some((bin, table)) = self.tables.get(self.present) else { return Ok(false) };
         let rows = self.rows.next(table, &self.after, entries_max)?;
         self.after = rows.last().map_or(Vec::new(), |row| row.key.clone());
         let full = rows.len() == entries_max;
         let name_of = if table.shows_keys { EntryName::Shown } else { EntryName::Secret };
-        for Row { key, numbers: [bytes, created, used, expires] } in rows {
+        for Row { name, numbers: [bytes, created, used, expires], .. } in rows {
             show(ScannedEntry {
                 bin: Arc::clone(bin),
-                name: name_of(key.into_iter().next().unwrap_or_default()),
+                name: name_of(name),
                 bytes: bytes.and_then(|bytes| bytes.try_into().ok()).unwrap_or(0),
                 created: moment(created),
                 used: moment(used),
@@ -186,10 +247,27 @@ impl Walk for TableWalk {
             });
         }
         if !full {
-            self.tables.pop();
+            self.present += 1;
             self.after.clear();
         }
-        Ok(!self.tables.is_empty())
+        Ok(self.present < self.tables.len())
+    }
+
+    fn check_contents(&self) -> Result<()> {
+        let refused = self.tables.iter().find_map(|(_, table)| table.contents.as_ref().err());
+        refused.map_or(Ok(()), |why| Err(not_copied(*why)))
+    }
+
+    fn read(&mut self, entry: &ScannedEntry) -> Result<Option<ForeignSession>> {
+        let table = self.tables.iter().find(|(bin, _)| *bin == entry.bin);
+        let EntryName::Secret(id) = &entry.name else { return Ok(None) };
+        let (Some((_, table)), Ok(id)) = (table, str::from_utf8(id)) else { return Ok(None) };
+        let contents = table.contents.map_err(not_copied)?;
+        let Some(content) = self.rows.content(table, &contents, id)? else { return Ok(None) };
+        let [_, _, used, expires] = content.numbers.map(moment);
+        let is_empty = content.bytes.is_empty();
+        let (payload, owner) = (contents.convert)(content.bytes, content.user)?;
+        Ok(Some(ForeignSession { payload, is_empty, owner, used, expires }))
     }
 }
 

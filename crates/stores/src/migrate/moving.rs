@@ -21,7 +21,15 @@ impl Migrate {
         if absence == Absence::Regenerated {
             return Ok(Found::default());
         }
-        self.from.find(key)
+        let old = self.from.find(key)?;
+        if absence == Absence::Destroyed && self.old_forgets {
+            // A request of an old worker that lasted beyond the log-out has saved it.
+            if old.record.is_some() {
+                self.from.destroy(key)?;
+            }
+            return Ok(Found::default());
+        }
+        Ok(old)
     }
 
     pub fn begin_moving(&self, asked: &Key, wait_max: Duration) -> Result<Begun> {

@@ -10,6 +10,8 @@
 ))]
 
 #[cfg(test)]
+mod contents;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod pooled;

@@ -3,9 +3,9 @@
 #[path = "../support/mod.rs"]
 pub mod support;
 
-use sessile_core::Clock;
+use sessile_core::{Clock, Result};
 use sessile_fixtures::{PrivateDir, Server, ServerOptions};
-use sessile_stores::layouts::{self, ScannedEntry, Sizes};
+use sessile_stores::layouts::{self, ScannedEntry, Sizes, Walk};
 
 use self::support::server;
 
@@ -46,7 +46,15 @@ pub fn walked(url: &str, page: usize) -> (Vec<ScannedEntry>, Sizes) {
 }
 
 pub fn refused(url: &str) -> String {
-    match layouts::open(url, &Clock::system()) {
+    why(url, layouts::open(url, &Clock::system()))
+}
+
+pub fn refused_copy(url: &str) -> String {
+    why(url, layouts::open_to_copy(url, &Clock::system()))
+}
+
+fn why(url: &str, opened: Result<(String, Box<dyn Walk>)>) -> String {
+    match opened {
         Ok(_) => panic!("{url} is not refused"),
         Err(error) => format!("{} {error:#}", error.kind().code()),
     }

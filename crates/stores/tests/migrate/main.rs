@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod moves;
 #[cfg(test)]
+mod php_redis;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod setup;

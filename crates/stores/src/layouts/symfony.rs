@@ -1,15 +1,16 @@
-//! `symfony+mysql:`, `django+postgres:` and others: the table of one framework's sessions.
+//! `symfony+mysql:` and others: the table of Symfony's sessions.
 //!
-//! Source: Symfony's `PdoSessionHandler::createTable` and `read`; Django's `AbstractBaseSession`.
+//! Source: Symfony's `PdoSessionHandler::createTable` and `read`. The content is what PHP has
+//! serialised: over Sessile, Symfony keeps the same.
 
-use sessile_core::{Clock, Result};
+use sessile_core::{Clock, OwnerChange, Result};
 
-use super::table::{self, Moment, Table, named, no_table, sum};
+use super::table::{self, Contents, Moment, Table, named, no_table, sum};
 use super::{Layout, Walk};
 use crate::registry::option;
 use crate::store_url::StoreUrl;
 
-pub const SYMFONY: Layout = Layout {
+pub const LAYOUT: Layout = Layout {
     program: "symfony",
     storages: table::SCHEMES,
     reads: "the table of Symfony's PdoSessionHandler",
@@ -22,14 +23,16 @@ pub const SYMFONY: Layout = Layout {
         option("time_col", "db_time_col (default sess_time)"),
     ],
     of_connection: table::options,
-    open: open_symfony,
+    sessions_only: None,
+    store: None,
+    open,
 };
 
 /// The largest lifetime in seconds. `sess_lifetime` is the end of a session. Up to version 4.4 it
 /// was a number of seconds after `sess_time`; small numbers still mean that.
 const LIFETIME_MAX: u64 = 315_576_000;
 
-fn open_symfony(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
+fn open(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
     let (id, content) = (named(url, "id_col", "sess_id")?, named(url, "data_col", "sess_data")?);
     let (lifetime, time) =
         (named(url, "lifetime_col", "sess_lifetime")?, named(url, "time_col", "sess_time")?);
@@ -44,6 +47,11 @@ fn open_symfony(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
         created: Moment::Absent,
         used: Moment::Seconds(format!("\"{time}\"")),
         expires: Moment::Seconds(expires),
+        contents: Ok(Contents {
+            is_text: false,
+            user: None,
+            convert: |data, _| Ok((data, OwnerChange::Keep)),
+        }),
     };
     let walk = table::walk(url, table, &[&id, &content, &lifetime, &time])?;
     walk.ok_or_else(|| {
@@ -52,29 +60,4 @@ fn open_symfony(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
              (sessile analyze --help)",
         )
     })
-}
-
-pub const DJANGO: Layout = Layout {
-    program: "django",
-    storages: table::SCHEMES,
-    reads: "the sessions that Django keeps in a database",
-    example: "django+sqlite:/srv/shop/db.sqlite3",
-    options: &[option("table", "name of the table (default django_session)")],
-    of_connection: table::options,
-    open: open_django,
-};
-
-/// The table has only the end of a session: age and idle time are unknown.
-fn open_django(url: &StoreUrl, _clock: &Clock) -> Result<Box<dyn Walk>> {
-    let table = Table {
-        name: named(url, "table", "django_session")?,
-        key: vec!["session_key".to_owned()],
-        shows_keys: false,
-        content: "session_data".to_owned(),
-        created: Moment::Absent,
-        used: Moment::Absent,
-        expires: Moment::Date("expire_date"),
-    };
-    let walk = table::walk(url, table, &["session_key", "session_data", "expire_date"])?;
-    walk.ok_or_else(|| no_table("table of Django's sessions"))
 }

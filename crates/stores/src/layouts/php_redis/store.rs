@@ -1,0 +1,332 @@
+//! The sessions of phpredis as the old store of `migrate:`: found, locked, and ended when they have
+//! moved. Nothing new is written.
+//!
+//! Source: redis_session.c of phpredis. Its lock is the key `<key>_LOCK` with a secret, set with NX
+//! and an expiry, and removed by a script that compares the secret. Workers take it if
+//! `redis.session.locking_enabled` is set: then none of them loses a change to a move.
+//!
+//! Invariant: the lock of a worker is never taken away from it, but by a log-out. Not here: the
+//! walk through all sessions for `analyze` and `copy`.
+
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, FromRedisValue, Value};
+use sessile_core::{
+    Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Head, Holder,
+    Key, Limits, Listed, OwnerChange, Ownership, Page, Record, Result, Sessions, SessionsBound,
+    Stat, Store, Ttl, Waiting,
+};
+
+use super::{LOCK_SUFFIX, PREFIX, beginning_with, check_plain};
+use crate::connections::deadline::Deadline;
+use crate::connections::key_value;
+use crate::locks::byte_lock::jittered;
+use crate::locks::check_process;
+use crate::locks::token::new_token;
+use crate::redis::failure::unexpected;
+use crate::redis::servers::Servers;
+use crate::registry;
+use crate::store_url::StoreUrl;
+
+/// The lock, and what it protects. KEYS: session, lock. ARGV: secret, milliseconds.
+const BEGIN: &str = "
+if not redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2])
+    and redis.call('GET', KEYS[2]) ~= ARGV[1] then
+    return false
+end
+return {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1])}";
+const RELEASE: &str = "
+if redis.call('GET', KEYS[2]) == ARGV[1] then
+    redis.call('DEL', KEYS[2])
+end
+return 0";
+/// Answers -1 if the lock is another's by now.
+const TOUCH: &str = "
+if redis.call('GET', KEYS[2]) ~= ARGV[1] then
+    return -1
+end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
+
+const PAUSE_MIN: Duration = Duration::from_micros(200);
+const PAUSE_MAX: Duration = Duration::from_millis(5);
+/// As in the store for our own sessions.
+const COUNT_FOR: Duration = Duration::from_secs(5);
+const STEP: usize = 1_000;
+
+pub fn open(url: &StoreUrl, label: String, lock_ttl: Duration, clock: &Clock) -> Result<Sessions> {
+    let store = PhpRedis {
+        clock: clock.clone(),
+        prefix: key_value::foreign_prefix(url, PREFIX)?,
+        lock_ttl,
+        servers: Servers::parse(url)?,
+    };
+    // A wrong password shows now and not in a visitor's request.
+    let any_key = Key::session("a")?;
+    let ping = redis::cmd("PING");
+    store.ask::<Value>(store.soon(), &any_key, &ping)?;
+    Ok(Sessions::new(label, store, registry::limits(url)?))
+}
+
+struct PhpRedis {
+    clock: Clock,
+    prefix: String,
+    lock_ttl: Duration,
+    servers: Servers,
+}
+
+struct Held {
+    key: Key,
+    secret: String,
+    pid: u32,
+}
+
+impl PhpRedis {
+    fn soon(&self) -> Deadline {
+        self.servers.deadline(Duration::ZERO)
+    }
+
+    /// The names of the session and of its lock.
+    fn names(&self, key: &Key) -> [Vec<u8>; 2] {
+        let session = format!("{}{}", self.prefix, key.id()).into_bytes();
+        let lock = [session.as_slice(), LOCK_SUFFIX].concat();
+        [session, lock]
+    }
+
+    fn ask<T: FromRedisValue>(&self, deadline: Deadline, key: &Key, command: &Cmd) -> Result<T> {
+        self.servers.with(deadline, key, |connection| command.query(connection))
+    }
+
+    /// Each script may run twice with the effect of once.
+    fn script(&self, source: &str, key: &Key, secret: &str, ms: u64) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(source).arg(2).arg(self.names(key).as_slice()).arg(secret).arg(ms);
+        command
+    }
+
+    fn record(&self, ttl: i64, payload: Option<Vec<u8>>) -> Result<Option<Record>> {
+        let Some(payload) = payload else { return Ok(None) };
+        check_plain(&payload)?;
+        Ok(self.head(ttl).map(|head| Record { payload, head }))
+    }
+
+    /// `None` for a session that has ended. One without an end gets one at its next save.
+    fn head(&self, ttl: i64) -> Option<Head> {
+        let now = self.clock.now();
+        let left = match ttl {
+            -1 => Limits::TTL_MAX,
+            ms => Duration::from_millis(u64::try_from(ms).ok().filter(|ms| *ms > 0)?),
+        };
+        // phpredis keeps neither moment.
+        let (created, written) = (now, now);
+        Some(Head {
+            version: 0,
+            created,
+            written,
+            expires: now.plus(left),
+            ends: None,
+            owner: None,
+        })
+    }
+
+    /// One step of a scan: the next cursor, and the ids that keys of ours can have.
+    fn scan(&self, cursor: &str, count: usize) -> Result<(String, Vec<Key>)> {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(beginning_with(&self.prefix));
+        scan.arg("COUNT").arg(count).arg("TYPE").arg("string");
+        let any_key = Key::session("a")?;
+        let (next, names): (String, Vec<Vec<u8>>) = self.ask(self.soon(), &any_key, &scan)?;
+        let id = |name: &Vec<u8>| {
+            let id = name.strip_prefix(self.prefix.as_bytes())?;
+            Key::session(str::from_utf8(id).ok()?).ok()
+        };
+        let sessions = names.iter().filter(|name| !name.ends_with(LOCK_SUFFIX));
+        Ok((next, sessions.filter_map(id).collect()))
+    }
+
+    /// The sessions of these keys that are still there, without their contents.
+    fn listed(&self, keys: Vec<Key>) -> Result<Vec<Listed>> {
+        let Some(any_key) = keys.first() else { return Ok(Vec::new()) };
+        let mut asked = redis::pipe();
+        for key in &keys {
+            let [session, _] = self.names(key);
+            asked.cmd("PTTL").arg(&session).cmd("STRLEN").arg(&session);
+        }
+        let answers: Vec<i64> =
+            self.servers.with(self.soon(), any_key, |connection| asked.query(connection))?;
+        let (answers, _) = answers.as_chunks::<2>();
+        if answers.len() != keys.len() {
+            return Err(unexpected());
+        }
+        let listed = keys.into_iter().zip(answers).filter_map(|(key, [ttl, bytes])| {
+            let payload_bytes = u64::try_from(*bytes).ok()?;
+            Some(Listed { key, payload_bytes, head: self.head(*ttl)? })
+        });
+        Ok(listed.collect())
+    }
+}
+
+/// Whether the name of a session would be that of a lock.
+fn is_lock(key: &Key) -> bool {
+    key.id().as_bytes().ends_with(LOCK_SUFFIX)
+}
+
+fn read_only() -> Error {
+    Error::new(ErrorKind::Unsupported, "nothing new is written into the sessions of phpredis")
+        .advice("name them as the old store: migrate:?from=php+redis://HOST&to=URL")
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Store for PhpRedis {
+    type Held = Held;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            persistent_from: Some(Durability::Second),
+            shared_by_processes: true,
+            shared_by_hosts: true,
+            foreign_writers: true,
+            server: Some("redis-server"),
+            waiting: Waiting::Retry,
+            ownership: Ownership::Time,
+            expiry: Expiry::Native,
+            value_bytes_max: 512 << 20,
+            sessions_bounded_by: SessionsBound::ServerMemory {
+                setting: "maxmemory",
+                evicts: false,
+            },
+            listing: true,
+            durability: &[Durability::None, Durability::Second, Durability::Commit],
+            ..Capabilities::MINIMAL
+        }
+    }
+
+    fn begin(&self, key: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
+        if is_lock(key) {
+            return Err(ErrorKind::InvalidId.into());
+        }
+        let secret =
+            new_token()?.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        let command = self.script(BEGIN, key, &secret, ms(self.lock_ttl));
+        let deadline = self.servers.deadline(wait_max);
+        let (start, mut pause) = (Instant::now(), PAUSE_MIN);
+        loop {
+            let answer: Option<(i64, Option<Vec<u8>>)> = self.ask(deadline, key, &command)?;
+            let held = Held { key: key.clone(), secret: secret.clone(), pid: std::process::id() };
+            if let Some((ttl, payload)) = answer {
+                let record = match self.record(ttl, payload) {
+                    Ok(record) => record,
+                    Err(error) => return self.release(held).and(Err(error)),
+                };
+                let found = Found { record, ..Found::default() };
+                return Ok((held, self.clock.now().as_ms(), found));
+            }
+            let waited = start.elapsed();
+            if waited >= wait_max {
+                return Err(ErrorKind::LockTimeout { holder: Holder::default(), waited }.into());
+            }
+            std::thread::sleep(jittered(pause).min(wait_max - waited));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    fn peek(&self, key: &Key) -> Result<Found> {
+        if is_lock(key) {
+            return Ok(Found::default());
+        }
+        let [session, lock] = self.names(key);
+        let mut asked = redis::pipe();
+        // A session that is saved in between has an end all the same.
+        asked.cmd("GET").arg(&session).cmd("PTTL").arg(&session).cmd("EXISTS").arg(&lock);
+        let (payload, ttl, is_locked): (Option<Vec<u8>>, i64, bool) =
+            self.servers.with(self.soon(), key, |connection| asked.query(connection))?;
+        let mut record = self.record(ttl, payload)?;
+        if record.is_none() && is_locked {
+            // A worker has sent this id to its visitor and saves soon: whoever begins waits.
+            let left = i64::try_from(self.lock_ttl.as_millis()).unwrap_or(i64::MAX);
+            record = self.head(left).map(|head| Record { payload: Vec::new(), head });
+        }
+        Ok(Found { record, ..Found::default() })
+    }
+
+    fn create(&self, _: &Key, _: &[u8], _: Ttl) -> Result<()> {
+        Err(read_only())
+    }
+
+    fn commit(&self, held: Held, _: &[u8], _: Ttl, _: OwnerChange) -> Result<()> {
+        self.release(held).and_then(|()| Err(read_only()))
+    }
+
+    fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
+        let [session, _] = self.names(key);
+        let mut touch = redis::cmd("PEXPIRE");
+        touch.arg(session).arg(ttl.idle_ms());
+        match self.ask(self.soon(), key, &touch)? {
+            1 => Ok(()),
+            _ => Err(ErrorKind::Gone.into()),
+        }
+    }
+
+    fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
+        check_process(held.pid)?;
+        let touch = self.script(TOUCH, &held.key, &held.secret, ttl.idle_ms());
+        match self.ask(self.soon(), &held.key, &touch)? {
+            1 => Ok(()),
+            -1 => Err(ErrorKind::Stale.into()),
+            _ => Err(ErrorKind::Gone.into()),
+        }
+    }
+
+    fn release(&self, held: Held) -> Result<()> {
+        if check_process(held.pid).is_err() {
+            return Ok(());
+        }
+        let release = self.script(RELEASE, &held.key, &held.secret, 0);
+        self.ask::<Value>(self.soon(), &held.key, &release).map(drop)
+    }
+
+    /// With the lock: a worker of phpredis that knows when its lock ends saves nothing then.
+    fn destroy(&self, key: &Key) -> Result<()> {
+        if is_lock(key) {
+            return Ok(());
+        }
+        let mut delete = redis::cmd("DEL");
+        delete.arg(self.names(key).as_slice());
+        self.ask::<Value>(self.soon(), key, &delete).map(drop)
+    }
+
+    fn regenerate(&self, _: &mut Held, _: &Key, _: Duration) -> Result<()> {
+        Err(read_only())
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        let (now, start) = (self.clock.now(), Instant::now());
+        let (mut stat, mut cursor) = (Stat::default(), "0".to_owned());
+        while !stat.complete && start.elapsed() <= COUNT_FOR {
+            let (next, keys) = self.scan(&cursor, STEP)?;
+            for entry in self.listed(keys)? {
+                stat.count(&entry.head, entry.payload_bytes, now);
+            }
+            stat.complete = next == "0";
+            cursor = next;
+        }
+        // phpredis keeps no moment of a write.
+        stat.oldest_written = None;
+        Ok(stat)
+    }
+
+    /// The cursor is that of the server. A page may have a few entries more than were asked for.
+    fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        let at = match cursor {
+            None => "0",
+            Some(cursor) => cursor
+                .parse(|text| text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text))?,
+        };
+        let (next, keys) = self.scan(at, filter.entries_max)?;
+        let mut entries = self.listed(keys)?;
+        entries.retain(|entry| filter.matches(&entry.key, entry.payload_bytes, None));
+        Ok(Page { entries, next: (next != "0").then_some(Cursor(next)) })
+    }
+}
