@@ -145,7 +145,7 @@ impl PrivateCluster {
 mod tests {
     use super::*;
 
-    /// Clients are told the hosts by the servers: without that, only the first question was delayed.
+    /// The servers tell clients the hosts: without that, only the first question was delayed.
     #[test]
     fn a_round_trip_delays_the_way_to_each_server_also_after_a_restart() {
         let round_trip = Duration::from_millis(5);
