@@ -27,6 +27,8 @@ pkg-config|pkg-config|finds the C interface for the program that tests it
 php-fpm|php-fpm|the PHP extension is tested in its workers
 nginx|nginx-light|php-fpm is tested behind it
 /usr/lib/php/*/memcached.so|php-memcached|is measured by sessile bench rebuild
+/usr/lib/php/*/redis.so|php-redis|its sessions are copied and moved, and it is measured
+/usr/lib/php/*/pdo_sqlite.so|php-sqlite3|Symfony's handler makes the table that is copied
 ab|apache2-utils|makes the requests of sessile bench lifecycle
 perl|perl|runs the program of sessile bench perl
 /usr/share/perl5/Apache/Session.pm|libapache-session-perl|is measured by sessile bench perl

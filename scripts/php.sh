@@ -70,9 +70,11 @@ test)
     sh scripts/php_apache_test.sh "$php" "$module" 'sessile:{dir}/engine' 'files:{dir}/files'
     sh scripts/php_switch_test.sh "$php" "$module"
     sh scripts/php_move_test.sh "$php" "$module"
-    # The tests in Rust have built it, in their profile.
     command=target/$profile/sessile
-    [ "$profile" = debug ] || "${CARGO:-cargo}" build --release --bin sessile
+    # With the features of the whole workspace, as the tests in Rust have built it.
+    flag=--workspace
+    [ "$profile" = debug ] || flag=--release
+    "${CARGO:-cargo}" build "$flag" --locked --bin sessile --target-dir target
     sh scripts/php_copy_test.sh "$php" "$module" "$command"
     sh scripts/php_products_test.sh "$php" "$module"
     sh scripts/example_test.sh php "$php" "$module"

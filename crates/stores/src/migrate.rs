@@ -292,6 +292,12 @@ impl Store for Migrate {
     }
 
     fn sync(&self) -> Result<()> {
-        self.both().into_iter().try_for_each(Sessions::sync)
+        // phpredis and servers cannot be told to; the new store is synced all the same.
+        let old = self.from.sync();
+        self.to.sync()?;
+        match old {
+            Err(error) if *error.kind() != ErrorKind::Unsupported => Err(error),
+            _ => Ok(()),
+        }
     }
 }

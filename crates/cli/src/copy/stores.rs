@@ -68,7 +68,7 @@ impl Stores {
         let begun = both.begin(key, WAIT_MAX)?;
         let moved = begun.record.is_some();
         if moved || begun.moved || begun.absence == Absence::Regenerated {
-            self.remove_leftover(both, key)?;
+            self.remove_leftover(key)?;
         }
         begun.lease.release()?;
         Ok(moved)
@@ -76,7 +76,7 @@ impl Stores {
 
     /// What an interrupted move has left. Under the lock of the old store, too: another move may be
     /// under way.
-    fn remove_leftover(&self, both: &Sessions, key: &Key) -> Result<(), Error> {
+    fn remove_leftover(&self, key: &Key) -> Result<(), Error> {
         let from = &self.pair.from;
         // Without the lock first: a begin may leave a file that PHP takes for a session.
         let found = from.find(key)?;
@@ -87,7 +87,7 @@ impl Stores {
         if left.record.is_none() || left.moved {
             return Ok(());
         }
-        match both.sync() {
+        match self.pair.to.sync() {
             Err(error) if *error.kind() != ErrorKind::Unsupported => Err(error),
             _ => from.destroy(key),
         }

@@ -207,9 +207,11 @@ fn is_plain(content: &[u8]) -> bool {
             [b'N', b';', ..] | [b'b' | b'i' | b'd' | b's' | b'a' | b'O' | b'C' | b'E', b':', ..]
         );
     }
-    // LZ4 has a length there, and msgpack's large maps have one.
-    let has_length = content.iter().take(5).any(|byte| *byte == 0);
-    !content.starts_with(&ZSTD_MAGIC) && (!has_length || matches!(first, 0xde | 0xdf))
+    // LZ4: a checksum and the length before, which the bytes after it can reach.
+    let length = content.get(1..5).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+    let reach = 255 * content.len().saturating_sub(5) as u64;
+    let is_lz4 = length.is_some_and(|length| u64::from(length) <= reach);
+    !content.starts_with(&ZSTD_MAGIC) && !is_lz4
 }
 
 fn check_plain(content: &[u8]) -> Result<()> {
@@ -250,6 +252,8 @@ mod tests {
             b"\x01nN;",
             b"\0\0\0\x02\x14\x01",
             b"\x81\xa4cart\x01",
+            b"\x81\xa1n\0",
+            b"\x81\xa2id\0",
             b"\xde\0\x10\xa1n\x01",
         ] {
             assert!(is_plain(plain), "{plain:?}");

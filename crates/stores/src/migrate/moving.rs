@@ -146,6 +146,15 @@ impl Migrate {
         };
         let Some(rest) = Ttl::rest_of(&late.head, now) else { return Ok(Late::Same) };
         match lease.touch(rest) {
+            // The lock has ended and not the session: the new store counts. Without a payload only
+            // another's lock is there.
+            Err(error)
+                if self.old_forgets
+                    && *error.kind() == ErrorKind::Stale
+                    && !late.payload.is_empty() =>
+            {
+                return Ok(Late::Same);
+            }
             Err(error) if lost_lock(&error) => return Ok(Late::Ended),
             touched => touched?,
         }

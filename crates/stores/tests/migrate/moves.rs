@@ -416,3 +416,12 @@ fn a_revocation_voids_the_commit_of_a_move_that_is_under_way() {
         assert!(both.peek(&key("a")).unwrap().is_none(), "{old_url} {new_url}");
     }
 }
+
+/// A timer with `sessile sync` failed for the whole move, and synced nothing.
+#[test]
+fn the_new_store_is_synced_beside_an_old_one_that_cannot_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("migrate:?from=memory:&to=sessile:{}", dir.path().join("e").display());
+    let store = sessile_stores::open(&url, &Context::default()).unwrap();
+    store.sync().unwrap();
+}
