@@ -110,7 +110,7 @@ pub fn handlers_without_row() -> impl Iterator<Item = &'static str> {
 impl Practice {
     pub(crate) fn capabilities(&self, known: &[StoreEntry]) -> Option<Capabilities> {
         let (durability, value_bytes_max) = (&[Durability::None], u64::MAX);
-        // Who gives up a row or a file wakes the next one; the others ask again.
+        // A row lock and flock wake the waiter; with other locks the waiter asks again.
         let waiting = match self.after_death() {
             AfterDeath::Freed => Waiting::Event,
             AfterDeath::Lapses | AfterDeath::Stuck | AfterDeath::NoLock => Waiting::Retry,

@@ -155,7 +155,8 @@ impl Life {
 }
 
 impl Old {
-    /// What is left of its life, for the copy. It was created at its last use at the latest.
+    /// The time that the session has left, for the copy. A session whose creation is unknown counts
+    /// as created at its last use.
     fn rest(&self, now: Timestamp) -> Option<Ttl> {
         let created = self.life.used.unwrap_or(now);
         let head = Head {
