@@ -14,8 +14,6 @@ use sessile_tests::{markdown, root};
 
 /// The result of a full run.
 const RECORD: &str = "bench/record/all.json";
-/// Locked requests in the engine's own tier.
-const TIER_1S: &str = "bench/record/tier-1s.json";
 /// Perl, and PHP with half a million sessions.
 const LANGUAGES: &str = "bench/record/languages.json";
 
@@ -23,7 +21,7 @@ const LANGUAGES: &str = "bench/record/languages.json";
 type Table = (&'static str, &'static str, fn(&Collection) -> String, &'static str);
 
 const TABLES: &[Table] = &[
-    ("README.md", "default tier", tables::default_tier, TIER_1S),
+    ("README.md", "default tier", tables::default_tier, RECORD),
     ("bench/record/README.md", "cycle", tables::cycle, RECORD),
     ("bench/SOURCES.md", "pages", tables::pages, RECORD),
     ("bench/SOURCES.md", "visitors", tables::visitors, RECORD),

@@ -123,7 +123,7 @@ pub fn cycle(record: &Collection) -> String {
 
 /// `bench cycle` in the engine's own tier, with eight processes.
 pub fn default_tier(record: &Collection) -> String {
-    let run = run(record, "cycle", "");
+    let run = run(record, "cycle", "--durability 1s --workers 8");
     assert!(run.results.iter().all(|row| row.durability == "1s"));
     let mut stores = titles(run, "cycle");
     stores.sort_by_key(|title| {
