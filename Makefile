@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test check bench compare-trials storm failovers powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products php-session-tests packages packages-check packages-test toolchain node-session-tests python-session-tests
+.PHONY: help run build deps test models-briefly check bench compare-trials storm failovers powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products php-session-tests packages packages-check packages-test toolchain node-session-tests python-session-tests
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -33,18 +33,10 @@ deps: ## Lists what the tests need and this machine lacks, and installs it (SESS
 
 test: deps ## Installs what the tests need, then runs every test and prints the conformance matrix
 	@sh scripts/toolchain.sh
-	$(CARGO) test --workspace --no-fail-fast $(LOCKED)
+	@sh scripts/test.sh
+
+models-briefly:
 	$(MODELS) test $(MODELS_OF) $(LOCKED) models
-	@sh scripts/report_test.sh
-	@sh scripts/serve_test.sh
-	@SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build
-	@SESSILE_PROFILE=debug sh scripts/capi.sh test
-	@SESSILE_PROFILE=debug sh scripts/php.sh test
-	@SESSILE_PROFILE=debug sh scripts/python.sh test
-	@SESSILE_PROFILE=debug SESSILE_CFLAGS='-Wall -Werror' sh scripts/perl.sh test
-	@SESSILE_PROFILE=debug sh scripts/node.sh test
-	@SESSILE_PHP_MODULE=$$(SESSILE_PROFILE=debug SESSILE_CFLAGS=-Werror sh scripts/php.sh build) \
-		$(CARGO) test --workspace $(LOCKED) --test rebuild --test lifecycle -- --ignored
 
 check: toolchain ## Format, lints, documentation, scripts; the same here and in CI
 	@# Every file by name: cargo fmt does not see the modules that a macro declares.
