@@ -322,7 +322,7 @@ fn the_feature_table_names_every_store_in_both_forms() {
         assert!(text.contains(store["name"].as_str().unwrap()));
         assert_eq!(store["capabilities"]["https"], true);
     }
-    assert!(text.contains("Rows with * say what is documented"), "{text}");
+    assert!(text.contains("Rows with * are from documentation"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 130), "legible in a terminal");
 }
 

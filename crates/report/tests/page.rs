@@ -54,7 +54,7 @@ fn the_first_sentence_says_its_tier_and_needs_a_measured_cycle() {
 fn features_that_nothing_tries_are_marked_as_documented() {
     let page = page(&small());
     let features = section(&page, "features");
-    assert!(features.contains("Rows with * say what is documented"), "{features}");
+    assert!(features.contains("Rows with * are from documentation"), "{features}");
     assert!(
         features.contains("shared by several hosts *<")
             && !features.contains("can list sessions *"),

@@ -50,8 +50,8 @@ impl Feature {
 }
 
 /// The meaning of the table's marks.
-pub const LEGEND: &str = "Rows with * say what is documented; all others are tested on each \
-                          store, a restart in its strongest tier.";
+pub const LEGEND: &str = "Rows with * are from documentation. All others are tested on each \
+                          store; the restart in its strongest tier.";
 
 const URL: &str = "URL";
 const HTTPS: &str = "works behind HTTPS (the cookie's business)";
@@ -205,7 +205,7 @@ mod tests {
             assert!(marked(name), "{name}: {table}");
         }
         assert!(!marked("locks sessions") && !marked("can list sessions"), "{table}");
-        assert!(LEGEND.contains("with * say what is documented"));
+        assert!(LEGEND.contains("with * are from documentation"));
     }
 
     #[test]
