@@ -114,17 +114,17 @@ const SYNCED_SECONDS: f64 = 2.0;
 pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
     match entry.form {
         ExperimentForm::Plain => plain(entry.experiment, quick),
-        // Shorter samples may miss the sync, which comes once a second.
-        // Each session that is filled in is synced by itself in the tier `commit`.
+        // Shorter samples may miss the sync, which comes once a second. As many sessions in `1s` as
+        // at a rate. Each that is filled in is synced by itself in the tier `commit`.
         ExperimentForm::InTier(tier) => PresetOverrides {
             workers: Some(&[8]),
             sessions: Some(match (quick, tier) {
                 (true, _) => &[5_000],
                 (false, Durability::Commit) => &[5_000],
-                (false, _) => &[50_000],
+                (false, _) => &[20_000],
             }),
             seconds: Some(SYNCED_SECONDS),
-            rounds: quick.then_some(2),
+            rounds: quick.then_some(1),
             fill_max: None,
         },
         // What the published form times besides the stores exceeds the loss of precision.
@@ -134,12 +134,17 @@ pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
             rounds: Some(3),
             ..PresetOverrides::default()
         },
-        // A rate that was kept up with speaks for sites with no more sessions.
-        ExperimentForm::Paced(_) => PresetOverrides {
+        // A rate that was kept up with speaks for sites with no more sessions. What saturates a
+        // store does so in each round.
+        ExperimentForm::Paced(rate) => PresetOverrides {
             workers: Some(&[8]),
             sessions: Some(if quick { &[2_500] } else { &[20_000] }),
             seconds: Some(SYNCED_SECONDS),
-            rounds: Some(if quick { 1 } else { 3 }),
+            rounds: Some(match (quick, rate) {
+                (true, _) => 1,
+                (false, 250) => 3,
+                (false, _) => 2,
+            }),
             fill_max: None,
         },
     }
@@ -154,11 +159,11 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
     };
     match (experiment, quick) {
         // Costs a wider spread. `scale` shows the effect of the number of sessions.
-        (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), None),
+        (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), Some(2)),
         (Experiment::Cycle, false) => own(Some(&[50_000]), Some(1.0), None),
         // Three operations: three times the rows of `cycle`.
         (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(1)),
-        (Experiment::Ops, false) => own(Some(&[20_000]), Some(0.5), Some(3)),
+        (Experiment::Ops, false) => own(Some(&[10_000]), Some(0.4), Some(3)),
         // Lost updates occur in every second.
         (Experiment::Contention, true) => own(None, Some(0.3), Some(1)),
         (Experiment::Contention, false) => own(None, Some(1.0), Some(3)),
@@ -178,7 +183,7 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         // The outcome does not vary between rounds.
         (Experiment::Oversize, true) => own(None, None, None),
         (Experiment::Oversize, false) => own(None, None, Some(3)),
-        (Experiment::Languages, true) => own(None, None, Some(2)),
+        (Experiment::Languages, true) => own(Some(&[5_000]), None, Some(2)),
         (Experiment::Languages, false) => own(None, None, Some(20)),
         // Three kills of each server. Losses in races of microseconds need the five of the full
         // series, or the twelve of the experiment alone.
@@ -189,11 +194,11 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         (Experiment::Rebuild, false) => own(Some(&[100]), None, Some(2)),
         // Fewer sessions pile up.
         (Experiment::Lifecycle, true) => own(Some(&[150]), None, Some(1)),
-        (Experiment::Lifecycle, false) => own(Some(&[800]), None, Some(3)),
+        (Experiment::Lifecycle, false) => own(Some(&[600]), None, Some(3)),
         // Filling and deleting half a million on a server takes minutes. The share that a sweep
         // removes stays.
         (Experiment::Gc, true) => own(Some(&[2_200]), Some(0.4), Some(1)),
-        (Experiment::Gc, false) => own(Some(&[55_000]), Some(3.0), None),
+        (Experiment::Gc, false) => own(Some(&[55_000]), Some(2.0), None),
     }
 }
 

@@ -4,7 +4,7 @@
 //! - begins alone;
 //! - begins while another process sweeps, or while or after the store expires sessions by itself;
 //! - 1,000 starts without a sweep, and with one in a tenth of them, as PHP's garbage collection
-//!   does it; also with 1,000 sessions only;
+//!   does it; without `--quick` also with 1,000 sessions only;
 //! - begins while nine tenths of the sessions are deleted.
 //!
 //! The sessions are written to disk first: a site's half a million sessions came in over hours, so
@@ -35,6 +35,8 @@ const REMOVER: usize = 1;
 const EXPIRED: (usize, usize) = (2, 11);
 const STARTS: u64 = 1_000;
 const SMALL: usize = 1_000;
+/// Two calls of the engine, each of which examines four entries.
+const REMOVED_BY_REQUEST_MAX: u64 = 8;
 /// Arrivals are planned for this long; a removal ends them before.
 const UNTIL_TOLD_SECONDS: f64 = 3_600.0;
 /// Longest watch of a store that expires by itself, in samples.
@@ -69,6 +71,10 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             continue;
         }
         for (sessions, whole) in [(bench.settings.sessions, true), (SMALL, false)] {
+            if !whole && bench.settings.quick {
+                bench.progress.advance();
+                continue;
+            }
             check_interrupted()?;
             if !bench.has_room(&choice, sessions, sessions * WORKERS, None) {
                 bench.progress.advance();
@@ -241,14 +247,22 @@ fn while_sweeping(
     if contender.choice.entry().is_some_and(is_native) {
         return while_expiring(bench, contender, phase, live, expired);
     }
+    let start = now_ns();
     let removed = while_removing(bench, contender, phase, live, &WorkerRequest::Sweep)?;
-    if removed < expired {
-        // Two complete passes began after the expiry, so the sweep overlooked the rest.
+    // Two complete passes began after the expiry, so the sweep overlooked the rest.
+    if removed + removed_by_requests_max(bench.settings.rate, now_ns() - start) < expired {
         phase.totals.errors += 1;
         let text = format!("the sweep removed {removed} of {expired} expired sessions");
         phase.totals.first_error.get_or_insert(text);
     }
     Ok(())
+}
+
+/// The most expired sessions that the requests beside a sweep of `elapsed_ns` can have removed: the
+/// engine removes some in each call, and not those of a sweep.
+fn removed_by_requests_max(rate: Option<f64>, elapsed_ns: u64) -> u64 {
+    let requests = rate.unwrap_or_default() * elapsed_ns as f64 / 1e9;
+    (requests.ceil() as u64 + 1) * REMOVED_BY_REQUEST_MAX
 }
 
 /// A server may keep expired records for a while, and calm seconds would dilute the percentiles:
@@ -413,6 +427,16 @@ impl ReadyContender {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In one run of many the requests came to where the expired sessions were: 13 of them removed
+    /// 52 sessions, and the sweep, which removed the other 3,282, was blamed.
+    #[test]
+    fn what_requests_beside_a_sweep_remove_is_not_overlooked_by_it() {
+        let of_requests = removed_by_requests_max(Some(500.0), 26_000_000);
+        assert!(of_requests >= 52, "{of_requests}");
+        // A sweep that overlooks every tenth session is found out.
+        assert!(of_requests < 333, "{of_requests}");
+    }
 
     /// The seed once contained the clock, so that no run could be repeated.
     #[test]

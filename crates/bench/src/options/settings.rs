@@ -13,7 +13,8 @@ use sessile_results::workload::Workload;
 
 use super::Options;
 use crate::defaults::{
-    FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL,
+    FAULTS_LOCK_TTL, FAULTS_LOCK_TTL_QUICK, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX,
+    REGISTRY_BYTES, SESSION_TTL,
 };
 use crate::experiments::lifecycle::drupal;
 use crate::payload::PAYLOAD_BYTES_MIN;
@@ -45,6 +46,7 @@ pub(crate) struct Settings {
     pub drupal: Option<PathBuf>,
     pub ops: Vec<CycleOp>,
     pub seed: u64,
+    pub quick: bool,
     pub ttl: Duration,
     /// Lock ttl of private stores whose locks expire; `None`: their default.
     pub lock_ttl: Option<Duration>,
@@ -84,6 +86,7 @@ impl Options {
         let fill_seconds = self.fill_max.unwrap_or(FILL_SECONDS_MAX);
         in_range_of("--fill-max", fill_seconds, 0.01, FILL_SECONDS_MAX, "s")?;
         // Sessions must outlive filling and rounds, which can exceed the usual ttl on a slow store.
+        let lock_ttl = if self.quick { FAULTS_LOCK_TTL_QUICK } else { FAULTS_LOCK_TTL };
         let long = matches!(experiment, Experiment::Scale | Experiment::Lifecycle);
         Ok(Settings {
             experiment,
@@ -105,7 +108,8 @@ impl Options {
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
             ttl: if long { LONG_TTL } else { SESSION_TTL },
-            lock_ttl: (experiment == Experiment::Faults).then_some(FAULTS_LOCK_TTL),
+            lock_ttl: (experiment == Experiment::Faults).then_some(lock_ttl),
+            quick: self.quick,
             durability: self.durability,
         })
     }

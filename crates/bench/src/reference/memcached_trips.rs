@@ -43,7 +43,8 @@ pub(super) fn open(
     let line = MemcachedConnection::connect(place)?;
     let key = |id: String| (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"));
     let keys = ids(opening).map(key).collect();
-    let lock_s = opening.lock_ttl.unwrap_or(LOCK).as_secs();
+    // The server counts whole seconds: a lock of one could end at once.
+    let lock_s = opening.lock_ttl.unwrap_or(LOCK).as_secs().max(2);
     Ok(Box::new(MemcachedTrips {
         locking,
         line,
