@@ -7,23 +7,15 @@
 //!
 //! Invariant: no result contains the counterpart's mark.
 
-use std::io::{self, Read};
-use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::io;
+use std::process::Command;
+use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
-use sessile_results::LeftOut;
-use sessile_results::UsageError;
-use sessile_results::{Environment, Report, Row};
+use sessile_results::{Environment, LeftOut, Report, Row, UsageError};
 
-use crate::interruption::{interrupted, listen};
+use crate::interruption::listen;
 use crate::options::{Experiment, Options};
+use crate::program_output::output_within;
 use crate::reference;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection};
@@ -40,14 +32,6 @@ const SESSIONS: usize = 10_000;
 
 /// Asking all servers for versions takes a second, several on a busy machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// An environment is some kilobytes.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Children may pass on output after the program has exited, as `tee` does.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// Leaves the exit status for the later `wait`.
-const EXIT_CHECK: WaitPidFlag =
-    WaitPidFlag::WEXITED.union(WaitPidFlag::WNOHANG).union(WaitPidFlag::WNOWAIT);
 
 pub(crate) fn is_counterpart(variant: &str) -> bool {
     variant.ends_with(COUNTERPART_MARK)
@@ -107,9 +91,9 @@ pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
     let shown = other.program.display();
     let refused = |why: String| RunError::Usage(UsageError(format!("--baseline {shown}: {why}")));
     let mut question = Command::new(&other.program);
-    question.args(["bench", "environment"]);
     listen(Duration::ZERO); // a terminal's signals do not reach the other program
-    let said = output_of(question, ANSWER_TIMEOUT).map_err(|error| match error.kind() {
+    let said = output_within(question.args(["bench", "environment"]), ANSWER_TIMEOUT);
+    let said = said.map_err(|error| match error.kind() {
         io::ErrorKind::Interrupted => RunError::Interrupted,
         io::ErrorKind::TimedOut => refused(format!(
             "it has not answered `bench environment` within {} s; give the program of another \
@@ -118,7 +102,7 @@ pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
         )),
         _ => refused(format!("it cannot be started: {error}")),
     })?;
-    let environment: Environment = serde_json::from_slice(&said).map_err(|_| {
+    let environment: Environment = serde_json::from_slice(&said.stdout).map_err(|_| {
         refused(
             "it does not answer `bench environment` as sessile does; give the program of another \
                  build"
@@ -132,61 +116,6 @@ pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
         )));
     }
     Ok(environment)
-}
-
-/// The limited standard output of a program without input.
-///
-/// Kills the program and its children before it returns. Errors: `TimedOut`, and `Interrupted` by a
-/// signal.
-fn output_of(mut program: Command, within: Duration) -> io::Result<Vec<u8>> {
-    let until = Instant::now() + within;
-    let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    // Its children are killed with this group.
-    let mut child = program.process_group(0).spawn()?;
-    let group = i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)?;
-    let said =
-        child.stdout.take().map_or(Ok(Vec::new()), |stdout| read_answer(stdout, group, until));
-    // Nobody has waited for the child yet, so its number still names its group.
-    let _ = killpg(group, Signal::SIGKILL); // one that has ended is as dead
-    let _ = child.wait();
-    said
-}
-
-/// Reads until the pipe closes, the JSON is complete, or the child has exited and is silent,
-/// because a grandchild may hold the pipe open.
-fn read_answer(mut stdout: ChildStdout, child: Pid, until: Instant) -> io::Result<Vec<u8>> {
-    let (mut text, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
-    while text.len() < ANSWER_BYTES_MAX && !is_complete_json(&text) {
-        if interrupted() {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let has_ended = waitid(Id::Pid(child), EXIT_CHECK)? != WaitStatus::StillAlive;
-        let wait = left.min(if has_ended { DRAIN_TIMEOUT } else { POLL_INTERVAL });
-        let wait = PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO);
-        match poll(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLIN)], wait) {
-            Ok(0) if has_ended => break,
-            Ok(0) | Err(Errno::EINTR) => continue,
-            Ok(_) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let room = chunk.len().min(ANSWER_BYTES_MAX - text.len());
-        let (next, _) = chunk.split_at_mut(room);
-        let count = stdout.read(next)?;
-        if count == 0 {
-            break;
-        }
-        text.extend(next.iter().take(count));
-    }
-    Ok(text)
-}
-
-fn is_complete_json(text: &[u8]) -> bool {
-    text.trim_ascii_end().ends_with(b"}")
-        && serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 /// Stores that were left out before counterparts were added are left out of both programs.
@@ -264,68 +193,5 @@ mod tests {
             |report: &Report| report.left_out.iter().map(LeftOut::title).collect::<Vec<String>>();
         assert_eq!(titles(&new), ["redis#tcp", "mysql", "sqlite#disk", "memory", "null"]);
         assert_eq!(titles(&old), ["redis#tcp", "mysql", "sqlite#disk", "files", "null"]);
-    }
-
-    /// A program that does something else on these arguments, and does not end, was waited for
-    /// without end.
-    #[test]
-    fn a_program_that_hangs_or_never_stops_talking_is_ended() {
-        let mut sleeping = Command::new("sleep");
-        sleeping.arg("60");
-        let hung = output_of(sleeping, Duration::from_millis(50)).unwrap_err();
-        assert_eq!(hung.kind(), io::ErrorKind::TimedOut);
-        let waiting_for_input = output_of(Command::new("cat"), ANSWER_TIMEOUT);
-        assert_eq!(waiting_for_input.unwrap(), b"");
-        let endless = output_of(Command::new("yes"), ANSWER_TIMEOUT);
-        assert_eq!(endless.unwrap().len(), ANSWER_BYTES_MAX);
-        // It said all, and does not end.
-        let mut silent = Command::new("sh");
-        silent.args(["-c", "echo said; exec sleep 60 >&-"]);
-        assert_eq!(output_of(silent, ANSWER_TIMEOUT).unwrap(), b"said\n");
-    }
-
-    fn shell(script: &str) -> Command {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script]);
-        shell
-    }
-
-    /// Only the child was ended: what a script had started went on, with the pipe.
-    #[test]
-    fn what_the_program_has_started_ends_with_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let noted = dir.path().join("pid");
-        let script = shell(&format!("sleep 60 & echo $! >{}; wait", noted.display()));
-        assert_eq!(
-            output_of(script, Duration::from_secs(1)).unwrap_err().kind(),
-            io::ErrorKind::TimedOut
-        );
-        let started = std::fs::read_to_string(noted).unwrap();
-        let status = format!("/proc/{}/stat", started.trim());
-        // It is adopted by another process, which may take its time to bury it.
-        let is_gone =
-            || std::fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
-        let until = Instant::now() + ANSWER_TIMEOUT;
-        while !is_gone() {
-            assert!(Instant::now() < until, "it lives");
-            std::thread::sleep(POLL_INTERVAL);
-        }
-    }
-
-    /// All had been said, and it "has not answered" because something else held the pipe open.
-    #[test]
-    fn an_answer_counts_though_the_pipe_stays_open() {
-        let within = ANSWER_TIMEOUT;
-        let begun = Instant::now();
-        assert_eq!(
-            output_of(shell("sleep 60 & echo said"), within).unwrap(),
-            b"said\n",
-            "it has ended"
-        );
-        let whole = output_of(shell("echo '{\"a\":{}'; sleep 0.1; echo }; sleep 60"), within);
-        assert_eq!(whole.unwrap(), b"{\"a\":{}\n}\n", "it goes on");
-        let late = output_of(shell("(sleep 0.1; echo late; sleep 60) & echo said"), within);
-        assert_eq!(late.unwrap(), b"said\nlate\n", "passed on after its end");
-        assert!(begun.elapsed() < within, "{:?}", begun.elapsed());
     }
 }

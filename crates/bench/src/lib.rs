@@ -32,6 +32,7 @@ mod payload_spread;
 pub mod php;
 mod presets;
 mod private_places;
+mod program_output;
 mod progress;
 mod published;
 mod redact;

@@ -3,19 +3,18 @@
 //! Invariant: requests that failed or have a status other than 2xx are reported with every figure.
 //! `ab` compares only the length of answers; their content is checked elsewhere.
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use sessile_results::statistics::Spread;
 use sessile_results::{LatencyUs, RoundSample};
 
-use crate::interruption::interrupted;
+use crate::program_output::output_within;
 
-/// `ab` reports its own times, so polling adds to none of them.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Longer than any load takes; `ab` itself gives up after 30 s without an answer.
+const REQUESTS_WITHIN: Duration = Duration::from_secs(3_600);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct AbReport {
@@ -89,7 +88,8 @@ pub(super) fn send_requests(
         .arg(scratch)
         .args((!one_length).then_some("-l"))
         .arg(url);
-    let output = run(&mut command).map_err(|error| format!("ab cannot be started: {error}"))?;
+    let output = output_within(&mut command, REQUESTS_WITHIN)
+        .map_err(|error| format!("ab cannot be started, or does not end: {error}"))?;
     let cpu_us = children_us() - before;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
@@ -99,22 +99,6 @@ pub(super) fn send_requests(
     let load = parse(&String::from_utf8_lossy(&output.stdout), &percentiles);
     load.map(|load| AbReport { cpu_us, ..load })
         .ok_or_else(|| "the report of ab cannot be read".to_owned())
-}
-
-/// A signal to this process kills the command.
-fn run(command: &mut Command) -> std::io::Result<Output> {
-    // Its own process group: Ctrl-C reaches only this process.
-    let command =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut child = command.spawn()?;
-    // The report fits into the pipes.
-    while child.try_wait()?.is_none() {
-        if interrupted() {
-            child.kill()?;
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
-    child.wait_with_output()
 }
 
 /// Of children that have ended.

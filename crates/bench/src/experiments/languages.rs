@@ -7,22 +7,18 @@
 //! Invariant: an ended run leaves no process and no file. The programs keep their files in a
 //! private directory, and start their servers in their own process group.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use sessile_core::Durability;
 use sessile_fixtures::PrivateDir;
-use sessile_results::LeftOut;
-use sessile_results::UsageError;
-use sessile_results::naming;
 use sessile_results::statistics::Spread;
-use sessile_results::{LatencyUs, Row};
+use sessile_results::{LatencyUs, LeftOut, Row, UsageError, naming};
 
 use crate::experiments::{Bench, check_interrupted};
-use crate::interruption::interrupted;
+use crate::program_output::output_within;
 use crate::redact;
 use crate::requirements::Requirement;
 use crate::run::RunError;
@@ -33,7 +29,6 @@ use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 const TIME_MAX: Duration = Duration::from_secs(300);
 /// More for each session that a collector of garbage fills in and removes, a few times.
 const TIME_MAX_EACH: Duration = Duration::from_millis(2);
-const POLL: Duration = Duration::from_millis(20);
 /// Where programs make their files: in memory, and on a disk.
 const PLACE_VARIABLE: &str = "SESSILE_BENCH_DIR";
 const DISK_VARIABLE: &str = "SESSILE_BENCH_DISK";
@@ -290,55 +285,40 @@ impl Language {
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command.env(SESSIONS_VARIABLE, sessions.to_string());
         let most = TIME_MAX + TIME_MAX_EACH * u32::try_from(sessions).unwrap_or(u32::MAX);
-        let output = output_within(command, most, place.path())?;
+        let output = output_of(command, most, place.path())?;
         let rows = output.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>();
         rows.map_err(|error| format!("{} prints no rows: {error}", self.program))
     }
 }
 
-/// The standard output of a program that ends in time. The output goes through files, so that no
-/// full pipe can stop it.
-fn output_within(mut command: Command, most: Duration, place: &Path) -> Result<String, String> {
-    use std::os::unix::process::CommandExt;
-
-    let [told, errors] = ["stdout", "stderr"].map(|name| place.join(name));
-    let create = |path: &Path| std::fs::File::create(path).map_err(|error| error.to_string());
-    command.stdout(create(&told)?).stderr(create(&errors)?).process_group(0);
-    let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
-    let until = Instant::now() + most;
-    let ended = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Some(status),
-            Ok(None) if !interrupted() && Instant::now() < until => std::thread::sleep(POLL),
-            _ => break None,
+/// The standard output of a program that succeeds. A failure names none of its places.
+fn output_of(mut command: Command, within: Duration, place: &Path) -> Result<String, String> {
+    let output = output_within(&mut command, within).map_err(|error| match error.kind() {
+        ErrorKind::TimedOut | ErrorKind::Interrupted => {
+            format!("the program did not end within {} s", within.as_secs())
         }
-    };
-    // Its servers, too, if it could not end them.
-    if let Ok(group) = i32::try_from(child.id()) {
-        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        _ => format!("it cannot be started: {error}"),
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let _ = child.wait();
-    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    match ended {
-        Some(status) if status.success() => Ok(read(&told)),
-        Some(status) => {
-            let errors = read(&errors).replace(&place.display().to_string(), "<shm>");
-            let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
-            Err(format!("the program failed ({status}): {last}"))
-        }
-        None => Err(format!("the program did not end within {} s", most.as_secs())),
-    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let errors = errors.replace(&place.display().to_string(), "<shm>");
+    let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
+    Err(format!("the program failed ({}): {last}", output.status))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     fn shell(script: &str, most: Duration) -> Result<String, String> {
         let place = PrivateDir::in_shared_memory().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", script]).env("PLACE", place.path());
-        output_within(command, most, place.path())
+        output_of(command, most, place.path())
     }
 
     #[test]
