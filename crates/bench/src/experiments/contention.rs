@@ -10,7 +10,7 @@ use sessile_results::{Buckets, Row, Waits};
 
 use crate::experiments::sample_totals::SampleTotals;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, verification};
-use crate::interruption::{interrupted, out_of_time};
+use crate::interruption::out_of_time;
 use crate::run::RunError;
 use crate::selection::Choice;
 use crate::worker::protocol::{LeaseTimes, SampleAction, SamplePlan, SampleResult};
@@ -76,37 +76,22 @@ fn measure(
     contenders: &mut [ReadyContender],
     all_series: &mut [ContentionSeries],
 ) -> usize {
-    bench.progress.expect_more(bench.settings.rounds * all_series.len());
     let mut random = fastrand::Rng::with_seed(bench.settings.seed);
-    for round in 0..bench.settings.rounds {
-        if interrupted() {
-            return round;
+    let sample = |series: &mut ContentionSeries, _| {
+        let seed = random.u64(..);
+        let contender = contenders.get_mut(series.contender);
+        if let Some(contender) = contender.filter(|_| !series.totals.has_failed()) {
+            bench.progress.set_message(&format!(
+                "{} {} with {} workers",
+                contender.choice.title(),
+                series.op(),
+                series.workers
+            ));
+            series.sample(bench, contender, seed);
         }
-        random.shuffle(all_series);
-        for series in all_series.iter_mut() {
-            if interrupted() {
-                return round;
-            }
-            let seed = random.u64(..);
-            if let Some(contender) =
-                contenders.get_mut(series.contender).filter(|_| !series.totals.has_failed())
-            {
-                bench.progress.set_message(&format!(
-                    "{} {} with {} workers",
-                    contender.choice.title(),
-                    series.op(),
-                    series.workers
-                ));
-                series.sample(bench, contender, seed);
-            }
-            bench.progress.advance();
-        }
-        if out_of_time() {
-            return round; // the last sample was cut off
-        }
-        all_series.iter_mut().for_each(ContentionSeries::keep_round);
-    }
-    bench.settings.rounds
+    };
+    // The sample in which a signal comes goes on to its end.
+    bench.in_rounds(all_series, out_of_time, sample, ContentionSeries::keep_round)
 }
 
 impl ContentionSeries {
@@ -146,12 +131,10 @@ impl ContentionSeries {
                 ..SamplePlan::new(SampleAction::Cycle)
             })
             .collect();
-        let deployment = &contender.deployment;
-        match contender.group.sample(&plans, out_of_time, || deployment.server_cpu()) {
-            Ok((samples, before, after)) => {
-                contender.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
+        match contender.sample_all(&plans, out_of_time) {
+            Ok((samples, server_cpu)) => {
                 self.waits.add(&samples);
-                self.totals.add(samples, after.saturating_sub(before), contender.setup);
+                self.totals.add(samples, server_cpu, contender.setup);
             }
             Err(failure) => self.totals.fail(failure),
         }
@@ -159,7 +142,7 @@ impl ContentionSeries {
 
     fn into_row(self, bench: &Bench, contender: &ReadyContender) -> Row {
         let row = bench.row(&contender.choice, self.op(), self.workers, 1);
-        let row = self.totals.into_row(row, contender);
+        let row = self.totals.into_row_of_rate(row, contender);
         let LockWaits { waits, taken_waits, .. } = &self.whole_rounds;
         let figures = Waits {
             begins: waits.count(),

@@ -12,8 +12,16 @@ mod journal;
 mod load_worker;
 mod writers;
 
+use std::ops::Range;
 use std::time::Duration;
 
+use sessile_results::tables::faults::{
+    ALL, HOLDER, PRIMARY_HANGS, PRIMARY_KILLED, REPLICA_KILLED, SERVER, SLOTS_MOVE, WRITER,
+};
+use sessile_results::{Faults, Row};
+
+use self::journal::{Journal, Kill};
+use self::load_worker::{LoadWorker, LoaderLog, stop_all};
 use crate::deployment::LOCK_TTL;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, latency_of_few};
 use crate::interruption::interrupted;
@@ -21,12 +29,9 @@ use crate::monotonic::now_ns;
 use crate::reference::AfterDeath;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
-use crate::worker::process::WorkerProcess;
-use crate::worker::protocol::ContenderFailure;
-use cluster::DISTURBANCES;
-use journal::Journal;
-use sessile_results::tables::faults::{ALL, HOLDER, SERVER, WRITER};
-use sessile_results::{Faults, Row};
+use crate::worker::faults::{FaultTask, FoundContent};
+use crate::worker::process::{TASK_MAX, WorkerProcess, unexpected};
+use crate::worker::protocol::{WorkerReply, WorkerRequest, WorkerResult};
 
 /// For locks that end with their process. The slowest store documents 80 ms; the rest is for a busy
 /// machine.
@@ -41,7 +46,50 @@ const LAPSE_LAG_MAX: Duration = Duration::from_secs(2);
 /// `lock_ttl` of a user's store whose URL does not set one.
 const LOCK_TTL_USUAL: Duration = Duration::from_secs(60);
 
+/// What is killed or disturbed; each is a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FaultKind {
+    Holder,
+    Writer,
+    All,
+    PrimaryKilled,
+    ReplicaKilled,
+    PrimaryHangs,
+    SlotsMove,
+}
+
+impl FaultKind {
+    fn of(choice: &Choice) -> Vec<FaultKind> {
+        use FaultKind::*;
+
+        let mut kinds = Vec::new();
+        if choice.after_death() != AfterDeath::NoLock {
+            kinds.extend([Holder, Writer]);
+        }
+        if is_on_cluster(choice) {
+            kinds.extend([PrimaryKilled, ReplicaKilled, PrimaryHangs, SlotsMove]);
+        } else {
+            kinds.push(All);
+        }
+        kinds
+    }
+
+    fn op(self, has_server: bool) -> &'static str {
+        match self {
+            FaultKind::Holder => HOLDER,
+            FaultKind::Writer => WRITER,
+            FaultKind::All if has_server => SERVER,
+            FaultKind::All => ALL,
+            FaultKind::PrimaryKilled => PRIMARY_KILLED,
+            FaultKind::ReplicaKilled => REPLICA_KILLED,
+            FaultKind::PrimaryHangs => PRIMARY_HANGS,
+            FaultKind::SlotsMove => SLOTS_MOVE,
+        }
+    }
+}
+
 /// The row shows the median and maximum of the times.
+#[derive(Default)]
 struct FaultFindings {
     times_ns: Vec<u64>,
     faults: Faults,
@@ -51,20 +99,27 @@ struct FaultFindings {
 struct FaultRun<'a> {
     bench: &'a Bench,
     contender: &'a mut ReadyContender,
+    layout: SessionLayout,
+    /// Processes under load.
+    workers: usize,
+    lock_ttl: Option<Duration>,
     /// A lock that is held for longer is stuck.
     stuck_after: Duration,
     random: fastrand::Rng,
+    journal: Journal,
+    /// Of the row that is measured.
+    found: FaultFindings,
 }
 
 struct SessionLayout {
     /// One for each holder that is killed.
-    held: std::ops::Range<usize>,
+    held: Range<usize>,
     /// Sessions of each writer.
     each: usize,
     /// For the workers that are killed one by one, and their replacements.
-    written: std::ops::Range<usize>,
+    written: Range<usize>,
     /// For the workers that live until all are killed.
-    last: std::ops::Range<usize>,
+    last: Range<usize>,
 }
 
 impl SessionLayout {
@@ -81,10 +136,9 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             Some("it lives in one process, and dies with it".to_owned())
         }
         AfterDeath::NoLock if !is_on_cluster(choice) => Some("it has no locks".to_owned()),
-        AfterDeath::NoLock => None,
-        AfterDeath::Freed | AfterDeath::Lapses | AfterDeath::Stuck => None,
+        AfterDeath::NoLock | AfterDeath::Freed | AfterDeath::Lapses | AfterDeath::Stuck => None,
     });
-    bench.progress.expect_more(bench.choices.iter().map(kinds_of_rows).sum());
+    bench.progress.expect_more(bench.choices.iter().map(|it| FaultKind::of(it).len()).sum());
     for choice in bench.choices.clone() {
         check_interrupted()?;
         measure(bench, &choice);
@@ -97,15 +151,6 @@ fn is_on_cluster(choice: &Choice) -> bool {
     matches!(choice.target, ContenderSource::Cluster(_))
 }
 
-fn has_locks(choice: &Choice) -> bool {
-    choice.after_death() != AfterDeath::NoLock
-}
-
-fn kinds_of_rows(choice: &Choice) -> usize {
-    let of_workers = if has_locks(choice) { 2 } else { 0 };
-    of_workers + if is_on_cluster(choice) { DISTURBANCES.len() } else { 1 }
-}
-
 fn measure(bench: &mut Bench, choice: &Choice) {
     let settings = &bench.settings;
     let (rounds, workers) = (settings.rounds, settings.workers.first().copied().unwrap_or(1));
@@ -115,7 +160,6 @@ fn measure(bench: &mut Bench, choice: &Choice) {
     if !bench.has_room(choice, sessions, sessions * (workers + 1), None) {
         return;
     }
-    let settings = &bench.settings;
     let mut contender = match bench.set_up(choice, 1, sessions, sessions) {
         Ok(contender) => contender,
         Err(failure) => {
@@ -123,57 +167,42 @@ fn measure(bench: &mut Bench, choice: &Choice) {
             return bench.rows.push(row);
         }
     };
-    let mut journal = Journal::new(0..sessions, now_ns());
     let (lock_ttl, stuck_after) = lock_end(bench, choice);
     let served = contender.deployment.has_server();
-    let random = fastrand::Rng::with_seed(settings.seed);
-    let mut run = FaultRun { bench, contender: &mut contender, stuck_after, random };
-    let title = choice.title();
-    let mut parts = Vec::new();
-    if has_locks(choice) {
-        bench.progress.set_message(&format!("{title}: holders are killed"));
-        parts.push((HOLDER, 2, holder::measure(&mut run, &layout, &mut journal)));
-        bench.progress.advance();
-        bench.progress.set_message(&format!("{title}: writers are killed"));
-        parts.push((WRITER, workers, writers::measure(&mut run, &layout, workers, &mut journal)));
-        bench.progress.advance();
-    }
-    let disturbances = DISTURBANCES.iter().filter(|_| is_on_cluster(choice));
-    for (disturbance, op) in disturbances {
-        bench.progress.set_message(&format!("{title}: {op}"));
-        let found = cluster::measure(&mut run, &layout, workers, *disturbance, &mut journal);
-        parts.push((*op, workers, found));
-        bench.progress.advance();
-    }
-    let ours = served || !choice.over_socket;
-    if ours {
-        bench.progress.set_message(&format!(
-            "{title}: {} killed",
-            if served { "the server is" } else { "all are" }
-        ));
-        let op = if served { SERVER } else { ALL };
-        parts.push((op, workers, crash::measure(&mut run, &layout, workers, served, &mut journal)));
-    }
-    if !is_on_cluster(choice) {
-        bench.progress.advance();
-    }
-    let meant = choice.after_death() == AfterDeath::Stuck;
-    let rows = parts.into_iter().map(|(op, workers, found)| match found {
-        Ok(found) => {
-            row(bench.row(choice, op, workers, sessions), found, &contender, meant, lock_ttl)
+    let mut run = FaultRun {
+        bench,
+        contender: &mut contender,
+        layout,
+        workers,
+        lock_ttl,
+        stuck_after,
+        random: fastrand::Rng::with_seed(bench.settings.seed),
+        journal: Journal::new(0..sessions, now_ns()),
+        found: FaultFindings::default(),
+    };
+    let (mut rows, mut left_out) = (Vec::new(), None);
+    for kind in FaultKind::of(choice) {
+        if kind == FaultKind::All && !served && choice.over_socket {
+            let why = "its server is not ours to kill, so only workers were";
+            left_out = Some(choice.left_out(why));
+            bench.progress.advance();
+            continue;
         }
-        Err(failure) => {
-            let failed = Some(contender.deployment.redact(&failure.message));
-            Row { failed, ..bench.row(choice, op, workers, sessions) }
-        }
-    });
-    let rows: Vec<Row> = rows.collect();
+        let op = kind.op(served);
+        bench.progress.set_message(&format!("{}: {op}", choice.title()));
+        run.found.faults.stuck_after_ms = stuck_after.as_millis() as u64;
+        let measured = match kind {
+            FaultKind::Holder => holder::measure(&mut run),
+            FaultKind::Writer => writers::measure(&mut run),
+            FaultKind::All => crash::measure(&mut run, served),
+            _ => cluster::measure(&mut run, kind),
+        };
+        let workers = if kind == FaultKind::Holder { 2 } else { workers };
+        rows.push(run.end_row(bench.row(choice, op, workers, sessions), measured));
+        bench.progress.advance();
+    }
     bench.rows.extend(rows);
-    if !ours && !is_on_cluster(choice) {
-        bench
-            .left_out
-            .push(choice.left_out("its server is not ours to kill, so only workers were"));
-    }
+    bench.left_out.extend(left_out);
 }
 
 /// The lock's lifetime where it ends with time, and when it counts as stuck.
@@ -191,40 +220,7 @@ fn lock_end(bench: &Bench, choice: &Choice) -> (Option<Duration>, Duration) {
     (Some(usual), usual + usual.max(LAPSE_LAG_MAX))
 }
 
-fn row(
-    row: Row,
-    found: FaultFindings,
-    contender: &ReadyContender,
-    stuck_is_meant: bool,
-    lock_ttl: Option<Duration>,
-) -> Row {
-    let mut faults = found.faults;
-    faults.stuck_is_meant = stuck_is_meant;
-    faults.lock_ttl_ms = lock_ttl.map(|lock_ttl| lock_ttl.as_millis() as u64);
-    let stuck = if stuck_is_meant { 0 } else { faults.stuck };
-    Row {
-        rounds: usize::try_from(faults.kills).unwrap_or(usize::MAX),
-        operations: faults.acknowledged,
-        latency_us: latency_of_few(found.times_ns),
-        lost: faults.lost_beyond,
-        misses: faults.sessions_lost_beyond,
-        errors: faults.damaged + faults.unreadable + faults.failed + stuck,
-        first_error: found.first_error.map(|message| contender.deployment.redact(&message)),
-        faults: Some(faults),
-        ..row
-    }
-}
-
 impl FaultFindings {
-    fn new(run: &FaultRun<'_>) -> FaultFindings {
-        let stuck_after_ms = run.stuck_after.as_millis() as u64;
-        FaultFindings {
-            times_ns: Vec::new(),
-            faults: Faults { stuck_after_ms, ..Faults::default() },
-            first_error: None,
-        }
-    }
-
     fn count_failure(&mut self, message: &str) {
         self.faults.failed += 1;
         self.first_error.get_or_insert_with(|| message.to_owned());
@@ -239,8 +235,84 @@ impl FaultFindings {
 }
 
 impl FaultRun<'_> {
-    fn open_worker(&self) -> Result<WorkerProcess, ContenderFailure> {
+    /// The row of what was found since the one before.
+    fn end_row(&mut self, row: Row, measured: WorkerResult<()>) -> Row {
+        let FaultFindings { times_ns, mut faults, first_error } = std::mem::take(&mut self.found);
+        let deployment = &self.contender.deployment;
+        if let Err(failure) = measured {
+            return Row { failed: Some(deployment.redact(&failure.message)), ..row };
+        }
+        faults.stuck_is_meant = self.contender.choice.after_death() == AfterDeath::Stuck;
+        faults.lock_ttl_ms = self.lock_ttl.map(|lock_ttl| lock_ttl.as_millis() as u64);
+        let stuck = if faults.stuck_is_meant { 0 } else { faults.stuck };
+        Row {
+            rounds: usize::try_from(faults.kills).unwrap_or(usize::MAX),
+            operations: faults.acknowledged,
+            latency_us: latency_of_few(times_ns),
+            lost: faults.lost_beyond,
+            misses: faults.sessions_lost_beyond,
+            errors: faults.damaged + faults.unreadable + faults.failed + stuck,
+            first_error: first_error.map(|message| deployment.redact(&message)),
+            faults: Some(faults),
+            ..row
+        }
+    }
+
+    fn open_worker(&self) -> WorkerResult<WorkerProcess> {
         WorkerProcess::open(&self.bench.launch, &self.contender.opening, interrupted)
+    }
+
+    /// Starts the load that lives until all is killed.
+    fn start_all(&mut self) -> WorkerResult<Vec<LoadWorker>> {
+        let each = self.layout.each;
+        let firsts = self.layout.last.clone().step_by(each).take(self.workers);
+        firsts.map(|first| LoadWorker::start(self, first..first + each)).collect()
+    }
+
+    /// Ends the load; what waits for a lock longer than `patience` is stuck.
+    fn stop_all(
+        &mut self,
+        loaders: Vec<LoadWorker>,
+        patience: Duration,
+    ) -> WorkerResult<Vec<LoaderLog>> {
+        let logs = stop_all(loaders, patience)?;
+        logs.iter().filter(|log| log.stuck).for_each(|_| self.found.count_stuck(self.stuck_after));
+        Ok(logs)
+    }
+
+    /// An operation that ended after the kill and was asked for until then is refused, not failed.
+    fn record(&mut self, log: &LoaderLog, kill: Option<Kill>, refused_until_ns: u64) {
+        for access in &log.accesses {
+            let kill = kill.filter(|kill| access.ended_ns >= kill.at_ns);
+            self.journal.record_change(access, kill, &mut self.found);
+            match &access.found {
+                FoundContent::Failed(_)
+                    if kill.is_some() && access.asked_ns <= refused_until_ns =>
+                {
+                    self.found.faults.refused += 1;
+                }
+                FoundContent::Failed(failure) => self.found.count_failure(&failure.message),
+                FoundContent::Counter(_) | FoundContent::Nothing | FoundContent::Damaged => {}
+            }
+        }
+    }
+
+    /// Compares what is there with the journal.
+    fn check_sessions(&mut self, sessions: Range<usize>, kill: Option<Kill>) -> WorkerResult<()> {
+        let mut reader = self.open_worker()?;
+        reader.send(&WorkerRequest::Fault(FaultTask::Peek(sessions)))?;
+        let peeked = match reader.receive(TASK_MAX, interrupted)? {
+            WorkerReply::Peeked(peeked) => peeked,
+            other => return Err(unexpected(&other)),
+        };
+        for access in peeked {
+            self.journal.compare(&access, kill, &mut self.found);
+            if let FoundContent::Failed(failure) = access.found {
+                self.found.faults.unreadable += 1;
+                self.found.first_error.get_or_insert(failure.message);
+            }
+        }
+        Ok(())
     }
 
     /// Unless a signal ends the run.

@@ -19,13 +19,14 @@ use sessile_core::Expiry;
 use sessile_results::Removal;
 use sessile_stores::StoreEntry;
 
-use crate::experiments::phase::PhaseSamples;
+use crate::experiments::phase::Phase;
+use crate::experiments::sample_totals::Findings;
 use crate::experiments::{Bench, ReadyContender, check_interrupted};
 use crate::monotonic::now_ns;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::protocol::{
-    ContenderFailure, SampleAction, SamplePlan, SessionRange, WorkerRequest,
+    ContenderFailure, SampleAction, SamplePlan, SessionRange, WorkerRequest, WorkerResult,
 };
 
 /// Processes that fill. The first is timed later, the second removes.
@@ -104,7 +105,9 @@ fn measure_null(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
     check_interrupted()?;
     let plan = begin_plan(bench, SMALL, bench.settings.seconds);
     let measured = bench.set_up(choice, 1, SMALL, SMALL).and_then(|mut contender| {
-        let phase = contender.phase("begin-alone", plan)?;
+        let mut phase = Phase::new("begin-alone");
+        let plan = seeded(plan, &phase);
+        contender.sample(&mut phase, plan)?;
         push_row(bench, &contender, SMALL, phase);
         verify(bench, &mut contender, SMALL)
     });
@@ -126,14 +129,14 @@ fn live_of(sessions: usize, whole: bool) -> usize {
 fn measure_with_removal(
     bench: &mut Bench,
     contender: &mut ReadyContender,
-) -> Result<Result<(), ContenderFailure>, RunError> {
+) -> Result<WorkerResult<()>, RunError> {
     let sessions = bench.settings.sessions;
     let live = live_of(sessions, true);
     let title = contender.choice.title();
     let rounds = bench.settings.rounds;
     let phases = (|| {
-        let mut alone = PhaseSamples::new("begin-alone");
-        let mut beside = PhaseSamples::new("begin-while-sweeping");
+        let mut alone = Phase::new("begin-alone");
+        let mut beside = Phase::new("begin-while-sweeping");
         for round in 0..rounds {
             let expiring = part_of(live..sessions, round, rounds);
             let count = expiring.len();
@@ -141,8 +144,8 @@ fn measure_with_removal(
             let expire_at_ns = fill_expiring(bench, contender, expiring, live, flush())?;
             flush();
             bench.progress.set_message(&format!("{title}: begins alone"));
-            contender.sample(&mut alone, begin_plan(bench, live, bench.settings.seconds))?;
-            alone.end_round();
+            let plan = seeded(begin_plan(bench, live, bench.settings.seconds), &alone);
+            contender.sample(&mut alone, plan)?;
             bench
                 .progress
                 .set_message(&format!("{title}: begins while expired sessions are removed"));
@@ -150,7 +153,6 @@ fn measure_with_removal(
                 return Ok(());
             }
             while_sweeping(bench, contender, &mut beside, live, count as u64)?;
-            beside.end_round();
         }
         push_row(bench, contender, sessions, alone);
         push_row(bench, contender, sessions, beside);
@@ -158,12 +160,11 @@ fn measure_with_removal(
         verify(bench, contender, live)?;
         bench.progress.set_message(&format!("{title}: begins while nine tenths are deleted"));
         let kept = live / 10;
-        let mut beside = PhaseSamples::new("begin-while-deleting");
+        let mut beside = Phase::new("begin-while-deleting");
         for round in 0..rounds {
             let deleted = SessionRange::whole(&part_of(kept..live, round, rounds));
             let request = WorkerRequest::Destroy(deleted);
             while_removing(bench, contender, &mut beside, kept.max(1), &request)?;
-            beside.end_round();
         }
         push_row(bench, contender, sessions, beside);
         Ok(())
@@ -172,10 +173,7 @@ fn measure_with_removal(
     Ok(phases)
 }
 
-fn measure_small(
-    bench: &mut Bench,
-    contender: &mut ReadyContender,
-) -> Result<(), ContenderFailure> {
+fn measure_small(bench: &mut Bench, contender: &mut ReadyContender) -> WorkerResult<()> {
     flush();
     measure_starts(bench, contender, SMALL, SMALL)?;
     verify(bench, contender, SMALL)
@@ -208,7 +206,7 @@ fn fill_expiring(
     range: std::ops::Range<usize>,
     live: usize,
     flush_ns: u64,
-) -> Result<u64, ContenderFailure> {
+) -> WorkerResult<u64> {
     let each_ns = contender.fill_ns / live.max(1) as u64;
     let filling_ns = each_ns * range.len() as u64 * 3 / 2 + flush_ns + 500_000_000;
     let phase_ns =
@@ -239,10 +237,10 @@ fn wait_for(moment_ns: u64) -> bool {
 fn while_sweeping(
     bench: &Bench,
     contender: &mut ReadyContender,
-    phase: &mut PhaseSamples,
+    phase: &mut Phase,
     live: usize,
     expired: u64,
-) -> Result<(), ContenderFailure> {
+) -> WorkerResult<()> {
     let is_native = |entry: &StoreEntry| entry.capabilities.expiry == Expiry::Native;
     if contender.choice.entry().is_some_and(is_native) {
         return while_expiring(bench, contender, phase, live, expired);
@@ -251,9 +249,12 @@ fn while_sweeping(
     let removed = while_removing(bench, contender, phase, live, &WorkerRequest::Sweep)?;
     // Two complete passes began after the expiry, so the sweep overlooked the rest.
     if removed + removed_by_requests_max(bench.settings.rate, now_ns() - start) < expired {
-        phase.totals.errors += 1;
         let text = format!("the sweep removed {removed} of {expired} expired sessions");
-        phase.totals.first_error.get_or_insert(text);
+        phase.totals.findings.add(Findings {
+            errors: 1,
+            first_error: Some(text),
+            ..Findings::default()
+        });
     }
     Ok(())
 }
@@ -270,10 +271,10 @@ fn removed_by_requests_max(rate: Option<f64>, elapsed_ns: u64) -> u64 {
 fn while_expiring(
     bench: &Bench,
     contender: &mut ReadyContender,
-    phase: &mut PhaseSamples,
+    phase: &mut Phase,
     live: usize,
     expired: u64,
-) -> Result<(), ContenderFailure> {
+) -> WorkerResult<()> {
     let socket = contender.deployment.server_socket().map(Path::to_owned);
     let count = || socket.as_deref().and_then(expired_by_server::count);
     let before = count();
@@ -300,8 +301,7 @@ fn while_expiring(
         wait_for(start + watch_ns);
     }
     let end = now_ns().min(start + watch_ns);
-    let sample = contender.end_requests(server_cpu, start..end)?;
-    phase.add(sample);
+    contender.end_requests(phase, server_cpu, start..end)?;
     if removed.is_none_or(|removed| removed == 0) {
         phase.op = "begin-after-expiry"; // no removal is known to have happened meanwhile
     }
@@ -315,18 +315,17 @@ fn while_expiring(
 fn while_removing(
     bench: &Bench,
     contender: &mut ReadyContender,
-    phase: &mut PhaseSamples,
+    phase: &mut Phase,
     sessions: usize,
     request: &WorkerRequest,
-) -> Result<u64, ContenderFailure> {
+) -> WorkerResult<u64> {
     let server_cpu = contender.begin_requests(until_told(bench, phase, sessions))?;
     contender.group.begin_task(REMOVER, request)?;
     let done = contender.group.end_task(REMOVER)?;
     let during = done.started_ns..done.started_ns + done.elapsed_ns;
-    let sample = contender.end_requests(server_cpu, during)?;
-    phase.add(sample);
-    phase.totals.errors += done.errors;
-    phase.totals.first_error = phase.totals.first_error.take().or(done.first_error);
+    contender.end_requests(phase, server_cpu, during)?;
+    let (errors, first_error) = (done.errors, done.first_error);
+    phase.totals.findings.add(Findings { errors, first_error, ..Findings::default() });
     phase.add_removal(Removal {
         removed: Some(done.count),
         seconds: done.elapsed_ns as f64 / 1e9,
@@ -336,10 +335,9 @@ fn while_removing(
     Ok(done.count)
 }
 
-fn until_told(bench: &Bench, phase: &PhaseSamples, sessions: usize) -> SamplePlan {
+fn until_told(bench: &Bench, phase: &Phase, sessions: usize) -> SamplePlan {
     let plan = begin_plan(bench, sessions, UNTIL_TOLD_SECONDS);
-    let seed = seed_of(plan.seed, phase.op, phase.samples);
-    SamplePlan { seed, warm_up_ns: 0, until_told: true, ..plan }
+    SamplePlan { warm_up_ns: 0, until_told: true, ..seeded(plan, phase) }
 }
 
 fn measure_starts(
@@ -347,7 +345,7 @@ fn measure_starts(
     contender: &mut ReadyContender,
     live: usize,
     sessions: usize,
-) -> Result<(), ContenderFailure> {
+) -> WorkerResult<()> {
     for (op, action) in
         [("start-gc-0", SampleAction::Cycle), ("start-gc-0.1", SampleAction::StartWithSweep)]
     {
@@ -360,17 +358,15 @@ fn measure_starts(
             operations_max: Some(STARTS),
             ..begin_plan(bench, live, 600.0)
         };
-        let phase = contender.phase(op, closed)?;
+        let mut phase = Phase::new(op);
+        let closed = seeded(closed, &phase);
+        contender.sample(&mut phase, closed)?;
         push_row(bench, contender, sessions, phase);
     }
     Ok(())
 }
 
-fn verify(
-    bench: &mut Bench,
-    contender: &mut ReadyContender,
-    live: usize,
-) -> Result<(), ContenderFailure> {
+fn verify(bench: &mut Bench, contender: &mut ReadyContender, live: usize) -> WorkerResult<()> {
     let verified = contender.verify(live)?;
     if let Some(row) = bench.rows.last_mut() {
         verified.add_to_row(row);
@@ -389,6 +385,11 @@ fn begin_plan(bench: &Bench, live: usize, seconds: f64) -> SamplePlan {
     }
 }
 
+/// The plan of the next sample of a phase.
+fn seeded(plan: SamplePlan, phase: &Phase) -> SamplePlan {
+    SamplePlan { seed: seed_of(plan.seed, phase.op, phase.totals.samples() as u64), ..plan }
+}
+
 /// Each sample has a seed of its own: the sessions of the one before are still in caches. The
 /// number of samples varies between runs with the same seed.
 fn seed_of(seed: u64, op: &str, sample: u64) -> u64 {
@@ -397,31 +398,9 @@ fn seed_of(seed: u64, op: &str, sample: u64) -> u64 {
     of_phase.rotate_left(32) ^ sample
 }
 
-fn push_row(bench: &mut Bench, contender: &ReadyContender, sessions: usize, phase: PhaseSamples) {
+fn push_row(bench: &mut Bench, contender: &ReadyContender, sessions: usize, phase: Phase) {
     let row = bench.row(&contender.choice, phase.op, 1, sessions);
     bench.rows.push(phase.into_row(row, contender));
-}
-
-impl ReadyContender {
-    fn phase(
-        &mut self,
-        op: &'static str,
-        plan: SamplePlan,
-    ) -> Result<PhaseSamples, ContenderFailure> {
-        let mut phase = PhaseSamples::new(op);
-        self.sample(&mut phase, plan)?;
-        Ok(phase)
-    }
-
-    fn sample(
-        &mut self,
-        phase: &mut PhaseSamples,
-        plan: SamplePlan,
-    ) -> Result<(), ContenderFailure> {
-        let seed = seed_of(plan.seed, phase.op, phase.samples);
-        phase.add(self.timed(SamplePlan { seed, ..plan })?);
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ fn measure(
         }
     };
     let end_round = |series: &mut PageSeries| series.whole = series.figures.clone();
-    bench.in_rounds(bench.settings.rounds, all_series, sample, end_round)
+    bench.in_rounds(all_series, interrupted, sample, end_round)
 }
 
 impl HandlerContender {

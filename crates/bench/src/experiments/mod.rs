@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 use crate::all::SeriesPosition;
 use crate::baseline;
-use crate::interruption::interrupted;
+use crate::interruption::{GiveUpCheck, interrupted};
 use crate::options::{Experiment, Settings};
 use crate::progress::Progress;
 use crate::run::RunError;
@@ -103,12 +103,13 @@ impl Bench {
     /// each series. Returns the number of whole rounds: a signal may spoil the one that it meets.
     fn in_rounds<S>(
         &self,
-        rounds: usize,
         all_series: &mut [S],
+        cuts_off: GiveUpCheck,
         mut sample: impl FnMut(&mut S, usize),
         mut end_round: impl FnMut(&mut S),
     ) -> usize {
         let mut random = fastrand::Rng::with_seed(self.settings.seed);
+        let rounds = self.settings.rounds;
         self.progress.expect_more(rounds * all_series.len());
         for round in 0..rounds {
             let mut order: Vec<usize> = (0..all_series.len()).collect();
@@ -122,7 +123,7 @@ impl Bench {
                 }
                 self.progress.advance();
             }
-            if interrupted() {
+            if cuts_off() {
                 return round;
             }
             all_series.iter_mut().for_each(&mut end_round);

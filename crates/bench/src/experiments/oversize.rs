@@ -11,7 +11,7 @@ use crate::oversize::SIZES;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::oversize::{SaveReport, SaveTask};
-use crate::worker::protocol::ContenderFailure;
+use crate::worker::protocol::WorkerResult;
 
 const OP: &str = "save";
 
@@ -45,8 +45,7 @@ fn measure(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
     };
     for (number, size) in SIZES.into_iter().enumerate() {
         bench.progress.set_message(&format!("{}: {size} bytes", choice.title()));
-        let saved: Result<Vec<SaveReport>, ContenderFailure> = (number * rounds
-            ..(number + 1) * rounds)
+        let saved: WorkerResult<Vec<SaveReport>> = (number * rounds..(number + 1) * rounds)
             .map(|session| contender.group.save(SaveTask { session, payload_bytes: size }))
             .collect();
         check_interrupted()?;

@@ -2,12 +2,16 @@
 //!
 //! Owns the account of its sessions: which changes were acknowledged and must be there in the end.
 
-use sessile_results::Row;
+use std::mem::take;
+use std::time::Duration;
+
 use sessile_results::WorkerMemory;
 
 use crate::deployment::Deployment;
 use crate::experiments::Bench;
+use crate::experiments::sample_totals::Findings;
 use crate::footprint::Footprint;
+use crate::interruption::GiveUpCheck;
 use crate::monotonic::now_ns;
 use crate::options::{Experiment, Settings};
 use crate::redact;
@@ -16,7 +20,8 @@ use crate::selection::Choice;
 use crate::worker::cleanup::CreatedSessions;
 use crate::worker::group::WorkerGroup;
 use crate::worker::protocol::{
-    ContenderFailure, OpenRequest, SessionRange, TaskTotals, WorkerRequest,
+    ContenderFailure, OpenRequest, SamplePlan, SampleResult, SessionRange, TaskTotals,
+    WorkerRequest, WorkerResult,
 };
 
 /// Not a fault of the store.
@@ -40,9 +45,9 @@ pub(super) struct ReadyContender {
     /// Number of setups before this one.
     pub setup: usize,
     /// Errors before the first sample and in earlier setups.
-    earlier_findings: VerifyFindings,
+    pub earlier: Findings,
     /// Errors in sessions that samples have created.
-    earlier_created_findings: VerifyFindings,
+    pub earlier_created: Findings,
     /// Created sessions may have expired.
     short_lived: bool,
     /// Sessions that samples have created.
@@ -85,7 +90,7 @@ impl Bench {
         workers: usize,
         sessions: usize,
         ids: usize,
-    ) -> Result<ReadyContender, ContenderFailure> {
+    ) -> WorkerResult<ReadyContender> {
         let settings = &self.settings;
         let title = choice.title();
         self.clean_up_stores();
@@ -143,8 +148,8 @@ impl Bench {
             fill_ns: filled.elapsed_ns,
             commits: 0,
             setup: 0,
-            earlier_findings: VerifyFindings::default(),
-            earlier_created_findings: VerifyFindings::default(),
+            earlier: Findings::default(),
+            earlier_created: Findings::default(),
             short_lived: false,
             created: Vec::new(),
         };
@@ -159,7 +164,7 @@ fn fill(
     settings: &Settings,
     workers: usize,
     sessions: usize,
-) -> Result<TaskTotals, ContenderFailure> {
+) -> WorkerResult<TaskTotals> {
     let until_ns = settings.fill_max.map(|most| now_ns().saturating_add(most.as_nanos() as u64));
     let all = SessionRange { until_ns, ..SessionRange::whole(&(0..sessions)) };
     let filled = group.run_split(workers, all, WorkerRequest::Fill)?;
@@ -199,28 +204,19 @@ impl ReadyContender {
         bench: &Bench,
         sessions: usize,
         ids: usize,
-    ) -> Result<(), ContenderFailure> {
+    ) -> WorkerResult<()> {
         let told = |failure: ContenderFailure| {
             let message = format!("it could not be set up anew: {}", failure.message);
             ContenderFailure { message, ..failure }
         };
         let mut anew = bench.set_up(&self.choice, self.workers, sessions, ids).map_err(told)?;
-        self.earlier_findings = self.verify(sessions)?;
-        self.earlier_created_findings = self.verify_created()?;
-        anew.earlier_findings.add(self.take_findings(false));
-        anew.earlier_created_findings.add(self.take_findings(true));
+        self.earlier = self.verify(sessions)?;
+        self.earlier_created = self.verify_created()?;
+        anew.earlier.add(take(&mut self.earlier));
+        anew.earlier_created.add(take(&mut self.earlier_created));
         anew.setup = self.setup + 1;
         *self = anew;
         Ok(())
-    }
-
-    /// Takes the errors so far: of created sessions or of the others.
-    pub(super) fn take_findings(&mut self, created: bool) -> VerifyFindings {
-        std::mem::take(if created {
-            &mut self.earlier_created_findings
-        } else {
-            &mut self.earlier_findings
-        })
     }
 
     pub(super) fn measure_space(&mut self, sessions: usize) {
@@ -237,64 +233,53 @@ impl ReadyContender {
         WorkerMemory { prepared, ..self.group.memory(count) }
     }
 
-    fn findings_of(&self, done: TaskTotals) -> VerifyFindings {
+    /// Samples of the first workers, and the CPU time of the server meanwhile.
+    pub(super) fn sample_all(
+        &mut self,
+        plans: &[SamplePlan],
+        gives_up: GiveUpCheck,
+    ) -> WorkerResult<(Vec<SampleResult>, Duration)> {
+        let deployment = &self.deployment;
+        let (samples, before, after) =
+            self.group.sample(plans, gives_up, || deployment.server_cpu())?;
+        self.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
+        Ok((samples, after.saturating_sub(before)))
+    }
+
+    fn findings_of(&self, done: TaskTotals) -> Findings {
         let first_error = done.first_error.map(|message| self.deployment.redact(&message));
-        VerifyFindings { lost: 0, misses: done.misses, errors: done.errors, first_error }
+        Findings { lost: 0, misses: done.misses, errors: done.errors, first_error }
     }
 
     /// Counts acknowledged commits that are missing, and sessions with wrong content.
-    pub(super) fn verify(&mut self, sessions: usize) -> Result<VerifyFindings, ContenderFailure> {
+    pub(super) fn verify(&mut self, sessions: usize) -> WorkerResult<Findings> {
         let all = SessionRange::whole(&(0..sessions));
         let done = self.group.run_split(self.workers, all, WorkerRequest::Verify)?;
         let lost = self.commits.saturating_sub(done.counters);
-        let mut found = VerifyFindings { lost, ..self.findings_of(done) };
-        found.add(self.take_findings(false));
+        let mut found = Findings { lost, ..self.findings_of(done) };
+        found.add(take(&mut self.earlier));
         Ok(found)
     }
 
     /// `lost` and the counters do not cover created sessions.
-    pub(super) fn verify_created(&mut self) -> Result<VerifyFindings, ContenderFailure> {
-        let mut total = VerifyFindings::default();
+    pub(super) fn verify_created(&mut self) -> WorkerResult<Findings> {
+        let mut total = Findings::default();
         for created in self.created.clone() {
             let range = SessionRange::whole(&created);
             let done = self.group.run_split(self.workers, range, WorkerRequest::Verify)?;
             let found = self.findings_of(done);
             total.add(found);
         }
-        total.add(self.take_findings(true));
+        total.add(take(&mut self.earlier_created));
         Ok(total)
     }
 
     /// Verifies sessions that do not live until the end. Their space is not counted.
-    pub(super) fn verify_short_lived(&mut self) -> Result<(), ContenderFailure> {
+    pub(super) fn verify_short_lived(&mut self) -> WorkerResult<()> {
         let found = self.verify_created()?;
-        self.earlier_findings.add(found);
+        self.earlier.add(found);
         self.short_lived |= !self.created.is_empty();
         self.created.clear();
         Ok(())
-    }
-}
-
-#[derive(Default)]
-pub(super) struct VerifyFindings {
-    lost: u64,
-    misses: u64,
-    errors: u64,
-    first_error: Option<String>,
-}
-
-impl VerifyFindings {
-    fn add(&mut self, other: VerifyFindings) {
-        self.lost += other.lost;
-        self.misses += other.misses;
-        self.errors += other.errors;
-        self.first_error = self.first_error.take().or(other.first_error);
-    }
-
-    pub(super) fn add_to_row(self, row: &mut Row) {
-        row.lost += self.lost;
-        row.misses += self.misses;
-        row.errors += self.errors;
-        row.first_error = row.first_error.take().or(self.first_error);
     }
 }

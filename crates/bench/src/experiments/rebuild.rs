@@ -15,6 +15,7 @@ use sessile_core::Durability;
 use crate::experiments::ab::{self, AbReport};
 use crate::experiments::lifecycle::{no_load_generator, processes};
 use crate::experiments::{Bench, check_interrupted};
+use crate::interruption::interrupted;
 use crate::php::{self, Handler, PhpInstallation};
 use crate::run::RunError;
 use crate::selection::{Choice, Selection};
@@ -108,7 +109,7 @@ fn measure(bench: &Bench, ab: &Path, contenders: &mut [CacheContender], parallel
         bench.progress.set_message(&format!("{title}: {parallel} views at a time"));
         contender.sample(ab, bench.settings.sessions, parallel, round);
     };
-    bench.in_rounds(bench.settings.rounds, contenders, sample, |_| ())
+    bench.in_rounds(contenders, interrupted, sample, |_| ())
 }
 
 impl CacheContender {

@@ -1,4 +1,4 @@
-//! The samples of one combination, in whole rounds.
+//! The samples of one combination, in whole rounds, and what was found wrong with its sessions.
 //!
 //! Invariant: figures of a round that a signal cut off are dropped; its errors are kept.
 
@@ -11,19 +11,44 @@ use crate::experiments::ReadyContender;
 use crate::worker::process::INTERRUPTED;
 use crate::worker::protocol::{ContenderFailure, SampleResult};
 
+/// Operations and sessions that are not as they should be.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub lost: u64,
+    pub misses: u64,
+    pub errors: u64,
+    pub first_error: Option<String>,
+}
+
+impl Findings {
+    pub(super) fn add(&mut self, other: Findings) {
+        self.lost += other.lost;
+        self.misses += other.misses;
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or(other.first_error);
+    }
+
+    pub(super) fn add_to_row(self, row: &mut Row) {
+        row.lost += self.lost;
+        row.misses += self.misses;
+        row.errors += self.errors;
+        row.first_error = row.first_error.take().or(self.first_error);
+    }
+}
+
 pub(super) struct SampleTotals {
     current: RoundTotals,
     whole_rounds: RoundTotals,
-    errors: u64,
-    misses: u64,
-    first_error: Option<String>,
+    pub findings: Findings,
     failed: Option<ContenderFailure>,
 }
 
 #[derive(Clone)]
-struct RoundTotals {
+pub(super) struct RoundTotals {
     samples: Vec<RoundSample>,
-    latencies: Latencies,
+    pub latencies: Latencies,
+    /// Of operations that swept.
+    pub extra: Latencies,
     operations: u64,
     cpu_us: u64,
     server_cpu: Duration,
@@ -34,18 +59,13 @@ impl SampleTotals {
         let current = RoundTotals {
             samples: Vec::new(),
             latencies: Latencies::new(),
+            extra: Latencies::new(),
             operations: 0,
             cpu_us: 0,
             server_cpu: Duration::ZERO,
         };
-        SampleTotals {
-            whole_rounds: current.clone(),
-            current,
-            errors: 0,
-            misses: 0,
-            first_error: None,
-            failed: None,
-        }
+        let (findings, failed) = (Findings::default(), None);
+        SampleTotals { whole_rounds: current.clone(), current, findings, failed }
     }
 
     /// Samples of all workers. `setup` counts the setups before this one.
@@ -54,20 +74,31 @@ impl SampleTotals {
         let operations: u64 = samples.iter().map(|sample| sample.operations).sum();
         let mut latencies = Latencies::new();
         for sample in samples {
-            self.errors += sample.errors;
-            self.misses += sample.misses;
-            self.first_error = self.first_error.take().or(sample.first_error);
+            self.findings.add(Findings {
+                lost: 0,
+                misses: sample.misses,
+                errors: sample.errors,
+                first_error: sample.first_error,
+            });
             self.current.cpu_us += sample.cpu_us;
-            match Latencies::from_text(&sample.latency) {
-                Some(of_worker) => latencies.add(&of_worker),
-                None => self.errors += 1,
+            let texts = [
+                (&mut self.current.latencies, Some(sample.latency)),
+                (&mut self.current.extra, sample.latency_extra),
+            ];
+            for (into, text) in texts.into_iter().filter_map(|(into, text)| Some((into, text?))) {
+                match Latencies::from_text(&text) {
+                    Some(of_worker) => {
+                        into.add(&of_worker);
+                        latencies.add(&of_worker);
+                    }
+                    None => self.findings.errors += 1,
+                }
             }
         }
         self.current.operations += operations;
         self.current.server_cpu += server_cpu;
         let sample = RoundSample::new(operations, elapsed_ns, &latencies);
         self.current.samples.push(RoundSample { setup, ..sample });
-        self.current.latencies.add(&latencies);
     }
 
     /// Takes no further samples.
@@ -81,31 +112,44 @@ impl SampleTotals {
         self.failed.is_some()
     }
 
+    pub(super) fn samples(&self) -> usize {
+        self.current.samples.len()
+    }
+
     pub(super) fn keep_round(&mut self) {
         self.whole_rounds = self.current.clone();
     }
 
-    pub(super) fn into_row(self, row: Row, contender: &ReadyContender) -> Row {
-        let RoundTotals { samples, latencies, operations, cpu_us, server_cpu } = self.whole_rounds;
-        let each = |us: f64| us / operations.max(1) as f64;
-        let nothing = (operations == 0).then(|| "no operation succeeded".to_owned());
-        let failed = self.failed.map(|failure| failure.message).or(nothing);
-        Row {
+    /// The row, and what it is made of.
+    pub(super) fn into_row(self, row: Row, contender: &ReadyContender) -> (Row, RoundTotals) {
+        let redact = |message: String| contender.deployment.redact(&message);
+        let RoundTotals { samples, operations, cpu_us, server_cpu, .. } = &self.whole_rounds;
+        let each = |us: f64| us / (*operations).max(1) as f64;
+        let mut all = self.whole_rounds.latencies.clone();
+        all.add(&self.whole_rounds.extra);
+        let mut row = Row {
             rounds: samples.len(),
-            ops_per_second: RoundSample::spread(&samples),
-            samples,
-            latency_us: LatencyUs::new(&latencies),
-            operations,
-            errors: self.errors,
-            misses: self.misses,
-            first_error: self.first_error.map(|message| contender.deployment.redact(&message)),
-            failed: failed.map(|message| contender.deployment.redact(&message)),
+            ops_per_second: RoundSample::spread(samples),
+            samples: samples.clone(),
+            latency_us: LatencyUs::new(&all),
+            operations: *operations,
+            failed: self.failed.map(|failure| redact(failure.message)),
             cpu_us_per_op: CpuUs {
-                client: each(cpu_us as f64),
+                client: each(*cpu_us as f64),
                 server: each(server_cpu.as_secs_f64() * 1e6),
             },
             bytes_per_session: contender.bytes_per_session,
             ..row
-        }
+        };
+        let first_error = self.findings.first_error.map(redact);
+        Findings { first_error, ..self.findings }.add_to_row(&mut row);
+        (row, self.whole_rounds)
+    }
+
+    /// The row, which has failed if nothing was measured.
+    pub(super) fn into_row_of_rate(self, row: Row, contender: &ReadyContender) -> Row {
+        let (row, _) = self.into_row(row, contender);
+        let nothing = (row.operations == 0).then(|| "no operation succeeded".to_owned());
+        Row { failed: row.failed.or(nothing), ..row }
     }
 }

@@ -13,7 +13,7 @@ use crate::baseline;
 use crate::experiments::{Bench, ReadyContender};
 use crate::interruption::interrupted;
 use crate::room;
-use crate::worker::protocol::ContenderFailure;
+use crate::worker::protocol::WorkerResult;
 
 /// Each costs a start, a fill and a verification.
 const SETUPS_MAX: usize = 10;
@@ -43,7 +43,7 @@ pub(super) fn set_up_anew(
     contenders: &mut [ReadyContender],
     numbers: &[usize],
     ids: usize,
-) -> Vec<(usize, Result<(), ContenderFailure>)> {
+) -> Vec<(usize, WorkerResult<()>)> {
     let (sessions, mut tried) = (bench.settings.sessions, Vec::new());
     let has_no_room = |contender: &&ReadyContender| {
         let prepared = ids * contender.workers;

@@ -285,10 +285,8 @@ impl SampleSeries {
         let fresh_of: Vec<std::ops::Range<usize>> =
             plans.iter().map(|plan| plan.fresh.clone()).collect();
         *next_id += fresh * self.workers;
-        let deployment = &contender.deployment;
-        match contender.group.sample(&plans, out_of_time, || deployment.server_cpu()) {
-            Ok((samples, before, after)) => {
-                contender.commits += samples.iter().map(|sample| sample.commits).sum::<u64>();
+        match contender.sample_all(&plans, out_of_time) {
+            Ok((samples, server_cpu)) => {
                 let created = fresh_of
                     .iter()
                     .zip(&samples)
@@ -301,7 +299,7 @@ impl SampleSeries {
                 {
                     self.totals.fail(self.no_room_failure(settings, fresh));
                 }
-                self.totals.add(samples, after.saturating_sub(before), contender.setup);
+                self.totals.add(samples, server_cpu, contender.setup);
                 // As published, they expire before the last round.
                 if settings.as_published
                     && let Err(failure) = contender.verify_short_lived()
@@ -329,6 +327,6 @@ impl SampleSeries {
 
     fn into_row(self, bench: &Bench, contender: &ReadyContender) -> Row {
         let row = bench.row(&contender.choice, self.op.name, self.workers, bench.settings.sessions);
-        Row { memory: self.memory, ..self.totals.into_row(row, contender) }
+        Row { memory: self.memory, ..self.totals.into_row_of_rate(row, contender) }
     }
 }

@@ -68,7 +68,9 @@ fn verify(
             Ok(found) => found.add_to_row(row),
             Err(failure) => {
                 row.failed = row.failed.take().or(Some(failure.message));
-                contender.take_findings(created).add_to_row(row);
+                let earlier =
+                    if created { &mut contender.earlier_created } else { &mut contender.earlier };
+                std::mem::take(earlier).add_to_row(row);
             }
         }
     }

@@ -71,6 +71,13 @@ pub enum FoundContent {
 
 /// Pause after a failure: visitors do not retry at once either, and the server that starts needs
 /// the processors.
+impl SessionAccess {
+    /// Whether it has changed the session.
+    pub(crate) const fn is_update(&self) -> bool {
+        matches!(self.found, FoundContent::Counter(_) | FoundContent::Nothing)
+    }
+}
+
 const REST: Duration = Duration::from_millis(1);
 
 /// Does a task. `reopen` replaces a contender that cannot reconnect to its server. Fails when the

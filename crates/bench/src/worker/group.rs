@@ -16,8 +16,8 @@ use crate::worker::oversize::{SaveReport, SaveTask};
 use crate::worker::placement;
 use crate::worker::process::{Launch, TASK_MAX, WorkerProcess, check_server, failure, unexpected};
 use crate::worker::protocol::{
-    ContenderFailure, OpenRequest, SamplePlan, SampleResult, SessionRange, TaskTotals, WorkerReply,
-    WorkerRequest,
+    OpenRequest, SamplePlan, SampleResult, SessionRange, TaskTotals, WorkerReply, WorkerRequest,
+    WorkerResult,
 };
 
 pub(crate) struct WorkerGroup {
@@ -39,7 +39,7 @@ impl WorkerGroup {
         count: usize,
         server: Option<u32>,
         created_sessions: Option<CreatedSessions>,
-    ) -> Result<WorkerGroup, ContenderFailure> {
+    ) -> WorkerResult<WorkerGroup> {
         let mut group = WorkerGroup::open(launch, opening, count, server, interrupted)?;
         group.created_sessions = created_sessions;
         Ok(group)
@@ -52,7 +52,7 @@ impl WorkerGroup {
         count: usize,
         server: Option<u32>,
         gives_up: GiveUpCheck,
-    ) -> Result<WorkerGroup, ContenderFailure> {
+    ) -> WorkerResult<WorkerGroup> {
         let mut group =
             WorkerGroup { workers: Vec::with_capacity(count), server, created_sessions: None };
         for worker in 0..count {
@@ -71,7 +71,7 @@ impl WorkerGroup {
         launch: &Launch,
         opening: &OpenRequest,
         server: Option<u32>,
-    ) -> Result<(), ContenderFailure> {
+    ) -> WorkerResult<()> {
         let mut other = WorkerGroup::open(launch, opening, 1, server, interrupted)?;
         std::mem::swap(&mut self.workers, &mut other.workers);
         self.server = server;
@@ -84,7 +84,7 @@ impl WorkerGroup {
         count: usize,
         range: SessionRange,
         request: impl Fn(SessionRange) -> WorkerRequest,
-    ) -> Result<TaskTotals, ContenderFailure> {
+    ) -> WorkerResult<TaskTotals> {
         let (gives_up, fills): (GiveUpCheck, bool) = match request(range) {
             WorkerRequest::Fill(_) => (interrupted, true),
             // Nothing is valid without verification.
@@ -122,7 +122,7 @@ impl WorkerGroup {
         request: &impl Fn(SessionRange) -> WorkerRequest,
         within: Duration,
         gives_up: GiveUpCheck,
-    ) -> Result<TaskTotals, ContenderFailure> {
+    ) -> WorkerResult<TaskTotals> {
         check_server(self.server)?;
         let step = self.workers.len().min(count).max(1);
         for number in 0..step.min(self.workers.len()) {
@@ -138,7 +138,7 @@ impl WorkerGroup {
     }
 
     /// Every request is recorded before it is sent.
-    fn send(&mut self, worker: usize, request: &WorkerRequest) -> Result<(), ContenderFailure> {
+    fn send(&mut self, worker: usize, request: &WorkerRequest) -> WorkerResult<()> {
         if let Some(created_sessions) = &mut self.created_sessions {
             created_sessions.record_request(request);
         }
@@ -146,7 +146,7 @@ impl WorkerGroup {
     }
 
     /// The first worker saves a large payload.
-    pub(crate) fn save(&mut self, save: SaveTask) -> Result<SaveReport, ContenderFailure> {
+    pub(crate) fn save(&mut self, save: SaveTask) -> WorkerResult<SaveReport> {
         self.send(0, &WorkerRequest::Save(save))?;
         match self.worker(0)?.receive(TASK_MAX, interrupted)? {
             WorkerReply::Saved(saved) => Ok(saved),
@@ -169,7 +169,7 @@ impl WorkerGroup {
     }
 
     /// Pins each of the first `count` workers to a processor; equal seeds give equal processors.
-    pub(crate) fn pin(&self, count: usize, seed: u64) -> Result<(), ContenderFailure> {
+    pub(crate) fn pin(&self, count: usize, seed: u64) -> WorkerResult<()> {
         let placed = placement::draw_processors(count, seed).and_then(|processors| {
             let mut workers = self.workers.iter().zip(&processors);
             workers.try_for_each(|(worker, processors)| placement::pin(worker.pid(), processors))
@@ -194,12 +194,12 @@ impl WorkerGroup {
         &mut self,
         worker: usize,
         request: &WorkerRequest,
-    ) -> Result<(), ContenderFailure> {
+    ) -> WorkerResult<()> {
         self.send(worker, request)
     }
 
     /// Waits for the answer.
-    pub(crate) fn end_task(&mut self, worker: usize) -> Result<TaskTotals, ContenderFailure> {
+    pub(crate) fn end_task(&mut self, worker: usize) -> WorkerResult<TaskTotals> {
         self.worker(worker)?.done(TASK_MAX, interrupted)
     }
 
@@ -208,7 +208,7 @@ impl WorkerGroup {
         &mut self,
         plans: &[SamplePlan],
         gives_up: GiveUpCheck,
-    ) -> Result<u64, ContenderFailure> {
+    ) -> WorkerResult<u64> {
         const LEAD_NS: u64 = 3_000_000;
         check_server(self.server)?;
         for (number, plan) in plans.iter().enumerate().take(self.workers.len()) {
@@ -229,7 +229,7 @@ impl WorkerGroup {
     pub(crate) fn end_sample(
         &mut self,
         counted: std::ops::Range<u64>,
-    ) -> Result<SampleResult, ContenderFailure> {
+    ) -> WorkerResult<SampleResult> {
         let worker = self.worker(0)?;
         worker.send(&WorkerRequest::EndSample(counted))?;
         match worker.receive(SAMPLE_GRACE, interrupted)? {
@@ -245,7 +245,7 @@ impl WorkerGroup {
         plans: &[SamplePlan],
         gives_up: GiveUpCheck,
         mut observe: impl FnMut() -> T,
-    ) -> Result<(Vec<SampleResult>, T, T), ContenderFailure> {
+    ) -> WorkerResult<(Vec<SampleResult>, T, T)> {
         let start_ns = self.begin_sample(plans, gives_up)?;
         let warm_up_ns = plans.first().map_or(0, |plan| plan.warm_up_ns);
         wait_until(start_ns + warm_up_ns);
@@ -266,7 +266,7 @@ impl WorkerGroup {
         Ok((sampled, before, observe()))
     }
 
-    fn worker(&mut self, number: usize) -> Result<&mut WorkerProcess, ContenderFailure> {
+    fn worker(&mut self, number: usize) -> WorkerResult<&mut WorkerProcess> {
         self.workers.get_mut(number).ok_or_else(|| failure("protocol", "there is no such worker"))
     }
 }

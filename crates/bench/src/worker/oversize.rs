@@ -9,7 +9,7 @@ use sessile_results::{ContentAfterSave, SaveOutcome};
 
 use crate::contender::Contender;
 use crate::monotonic::now_ns;
-use crate::worker::protocol::ContenderFailure;
+use crate::worker::protocol::{ContenderFailure, WorkerResult};
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SaveTask {
@@ -39,7 +39,7 @@ pub(crate) fn save(
     save: &SaveTask,
     seed: u64,
     ttl: Duration,
-) -> Result<SaveReport, ContenderFailure> {
+) -> WorkerResult<SaveReport> {
     let mut random = fastrand::Rng::with_seed(seed ^ save.session as u64);
     let mut text =
         |bytes| std::iter::repeat_with(|| random.u8(..)).take(bytes).collect::<Vec<u8>>();

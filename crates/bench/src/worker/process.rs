@@ -16,7 +16,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sessile_fixtures::runs;
 
 use crate::interruption::GiveUpCheck;
-use crate::worker::protocol::{ContenderFailure, OpenRequest, TaskTotals, WorkerReply};
+use crate::worker::protocol::{
+    ContenderFailure, OpenRequest, TaskTotals, WorkerReply, WorkerResult,
+};
 
 #[derive(Clone, Debug)]
 pub struct Launch {
@@ -51,10 +53,7 @@ pub(crate) struct WorkerProcess {
 
 impl WorkerProcess {
     /// Does not wait until the contender is open.
-    pub(super) fn start(
-        launch: &Launch,
-        opening: &OpenRequest,
-    ) -> Result<WorkerProcess, ContenderFailure> {
+    pub(super) fn start(launch: &Launch, opening: &OpenRequest) -> WorkerResult<WorkerProcess> {
         let mut command = Command::new(&launch.program);
         command.args(&launch.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         // Its own process group: Ctrl-C does not reach the worker.
@@ -72,7 +71,7 @@ impl WorkerProcess {
         launch: &Launch,
         opening: &OpenRequest,
         gives_up: GiveUpCheck,
-    ) -> Result<WorkerProcess, ContenderFailure> {
+    ) -> WorkerResult<WorkerProcess> {
         let mut process = WorkerProcess::start(launch, opening)?;
         process.ready(TASK_MAX, gives_up)?;
         Ok(process)
@@ -87,7 +86,7 @@ impl WorkerProcess {
         self.child.id()
     }
 
-    pub(crate) fn send(&mut self, message: &impl serde::Serialize) -> Result<(), ContenderFailure> {
+    pub(crate) fn send(&mut self, message: &impl serde::Serialize) -> WorkerResult<()> {
         let written =
             serde_json::to_vec(message).map_err(std::io::Error::from).and_then(|mut line| {
                 line.push(b'\n');
@@ -100,11 +99,7 @@ impl WorkerProcess {
     }
 
     /// Whether an answer arrives in time.
-    pub(crate) fn readable(
-        &self,
-        within: Duration,
-        gives_up: GiveUpCheck,
-    ) -> Result<bool, ContenderFailure> {
+    pub(crate) fn readable(&self, within: Duration, gives_up: GiveUpCheck) -> WorkerResult<bool> {
         let replies = self.replies.as_ref().ok_or_else(replies_taken)?;
         wait_readable(replies, within, || {
             check_signal(gives_up)?;
@@ -117,7 +112,7 @@ impl WorkerProcess {
         &mut self,
         within: Duration,
         gives_up: GiveUpCheck,
-    ) -> Result<WorkerReply, ContenderFailure> {
+    ) -> WorkerResult<WorkerReply> {
         if !self.readable(within, gives_up)? {
             return Err(failure(
                 "worker",
@@ -133,11 +128,7 @@ impl WorkerProcess {
         }
     }
 
-    pub(crate) fn ready(
-        &mut self,
-        within: Duration,
-        gives_up: GiveUpCheck,
-    ) -> Result<(), ContenderFailure> {
+    pub(crate) fn ready(&mut self, within: Duration, gives_up: GiveUpCheck) -> WorkerResult<()> {
         match self.receive(within, gives_up)? {
             WorkerReply::Ready => Ok(()),
             other => Err(unexpected(&other)),
@@ -148,7 +139,7 @@ impl WorkerProcess {
         &mut self,
         within: Duration,
         gives_up: GiveUpCheck,
-    ) -> Result<TaskTotals, ContenderFailure> {
+    ) -> WorkerResult<TaskTotals> {
         match self.receive(within, gives_up)? {
             WorkerReply::Done(done) => Ok(done),
             other => Err(unexpected(&other)),
@@ -156,7 +147,7 @@ impl WorkerProcess {
     }
 
     /// Afterwards this process can only send.
-    pub(crate) fn take_replies(&mut self) -> Result<BufReader<ChildStdout>, ContenderFailure> {
+    pub(crate) fn take_replies(&mut self) -> WorkerResult<BufReader<ChildStdout>> {
         self.replies.take().ok_or_else(replies_taken)
     }
 
@@ -202,7 +193,7 @@ impl Drop for WorkerProcess {
     }
 }
 
-pub(crate) fn check_signal(gives_up: GiveUpCheck) -> Result<(), ContenderFailure> {
+pub(crate) fn check_signal(gives_up: GiveUpCheck) -> WorkerResult<()> {
     if gives_up() { Err(failure(INTERRUPTED, "a signal ended the run")) } else { Ok(()) }
 }
 
@@ -211,8 +202,8 @@ pub(crate) fn check_signal(gives_up: GiveUpCheck) -> Result<(), ContenderFailure
 pub(crate) fn wait_readable(
     replies: &BufReader<ChildStdout>,
     within: Duration,
-    goes_on: impl Fn() -> Result<(), ContenderFailure>,
-) -> Result<bool, ContenderFailure> {
+    goes_on: impl Fn() -> WorkerResult<()>,
+) -> WorkerResult<bool> {
     if !replies.buffer().is_empty() {
         return Ok(true);
     }
@@ -237,7 +228,7 @@ pub(crate) fn wait_readable(
 }
 
 /// Without its server each call may take as long as a client retries: hours for all sessions.
-pub(super) fn check_server(server: Option<u32>) -> Result<(), ContenderFailure> {
+pub(super) fn check_server(server: Option<u32>) -> WorkerResult<()> {
     match server {
         Some(pid) if !runs(pid) => {
             Err(failure("server", "its server ended during the measurement"))

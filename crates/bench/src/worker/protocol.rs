@@ -230,6 +230,9 @@ pub enum WorkerReply {
     Failed(ContenderFailure),
 }
 
+/// What a worker, or its parent for it, may fail in.
+pub(crate) type WorkerResult<T> = Result<T, ContenderFailure>;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContenderFailure {
     /// The stable word of its kind.

@@ -6,20 +6,17 @@ use std::time::{Duration, Instant};
 
 use sessile_fixtures::{RedisCluster, RedisHost, StartError};
 use sessile_results::DurabilityPromise;
-use sessile_results::tables::faults::{PRIMARY_HANGS, PRIMARY_KILLED, REPLICA_KILLED, SLOTS_MOVE};
 
-use super::crash::{is_update, start_all};
-use super::holder::check_sessions;
-use super::journal::{Journal, Kill};
-use super::load_worker::{LoaderLog, stop_all};
-use super::{FaultFindings, FaultRun, SessionLayout, kills_of_all};
+use super::journal::Kill;
+use super::load_worker::{LoaderLog, await_updates, stop_all};
+use super::{FaultKind, FaultRun, kills_of_all};
 use crate::cluster::PRIMARIES;
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
 use crate::selection::ContenderSource;
-use crate::worker::faults::{FoundContent, SessionAccess};
+use crate::worker::faults::FoundContent;
 use crate::worker::process::failure;
-use crate::worker::protocol::ContenderFailure;
+use crate::worker::protocol::{ContenderFailure, WorkerResult};
 
 /// From the death of a primary to the moment when its replica serves.
 const SERVED_WITHIN: Duration = Duration::from_secs(30);
@@ -34,65 +31,37 @@ const SLOTS: usize = 20;
 /// A visitor notices a request that takes this long.
 const NOTICED_NS: u64 = 100_000_000;
 
-#[derive(Clone, Copy)]
-pub(super) enum Disturbance {
-    PrimaryKilled,
-    ReplicaKilled,
-    PrimaryHangs,
-    SlotsMove,
-}
-
-/// With the names of their rows.
-pub(super) const DISTURBANCES: [(Disturbance, &str); 4] = [
-    (Disturbance::PrimaryKilled, PRIMARY_KILLED),
-    (Disturbance::ReplicaKilled, REPLICA_KILLED),
-    (Disturbance::PrimaryHangs, PRIMARY_HANGS),
-    (Disturbance::SlotsMove, SLOTS_MOVE),
-];
-
-pub(super) fn measure(
-    run: &mut FaultRun<'_>,
-    layout: &SessionLayout,
-    workers: usize,
-    disturbance: Disturbance,
-    journal: &mut Journal,
-) -> Result<FaultFindings, ContenderFailure> {
-    let mut found = FaultFindings::new(run);
-    found.faults.promise = match (disturbance, run.contender.choice.target) {
+pub(super) fn measure(run: &mut FaultRun<'_>, kind: FaultKind) -> WorkerResult<()> {
+    let promise = match (kind, run.contender.choice.target) {
         (
-            Disturbance::PrimaryKilled | Disturbance::PrimaryHangs,
+            FaultKind::PrimaryKilled | FaultKind::PrimaryHangs,
             ContenderSource::Cluster(contender),
         ) => contender.promise(),
         _ => DurabilityPromise::Everything,
     };
+    run.found.faults.promise = promise;
     let load = Duration::from_secs_f64(run.bench.settings.seconds).max(LOAD_MIN);
     for _ in 0..kills_of_all(run.bench.settings.rounds) {
         if interrupted() {
             break;
         }
-        let loaders = start_all(run, layout, workers)?;
+        let loaders = run.start_all()?;
         run.wait(load);
-        let at_ns = disturb(run, disturbance)?;
-        let kill = Kill { at_ns, over_ns: now_ns(), promise: found.faults.promise };
-        let deadline = Instant::now() + SERVED_WITHIN;
-        while !loaders.iter().all(|loader| loader.works_since(kill.over_ns))
-            && Instant::now() < deadline
-            && !interrupted()
-        {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let at_ns = disturb(run, kind)?;
+        let kill = Kill { at_ns, over_ns: now_ns(), promise };
+        await_updates(&loaders, kill.over_ns, Instant::now() + SERVED_WITHIN);
         run.wait(2 * A_WHILE);
         for log in stop_all(loaders, run.stuck_after)? {
-            record_log(&log, kill, journal, &mut found);
+            record(run, &log, kill);
         }
-        found.faults.kills += 1;
-        check_sessions(run, layout.last.clone(), journal, Some(kill), &mut found)?;
+        run.found.faults.kills += 1;
+        run.check_sessions(run.layout.last.clone(), Some(kill))?;
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Returns when it began; the cluster is whole again.
-fn disturb(run: &mut FaultRun<'_>, disturbance: Disturbance) -> Result<u64, ContenderFailure> {
+fn disturb(run: &mut FaultRun<'_>, kind: FaultKind) -> WorkerResult<u64> {
     let told = |why: StartError| failure("cluster", why.to_string());
     let mut random = run.random.fork();
     let cluster = run.contender.deployment.cluster().ok_or_else(no_cluster)?;
@@ -100,35 +69,35 @@ fn disturb(run: &mut FaultRun<'_>, disturbance: Disturbance) -> Result<u64, Cont
     let primaries = servers.primaries();
     let is_primary = |at: &usize| primaries.contains(at);
     let replicas: Vec<usize> = (0..servers.hosts.len()).filter(|at| !is_primary(at)).collect();
-    let is_of_replicas = matches!(disturbance, Disturbance::ReplicaKilled);
+    let is_of_replicas = kind == FaultKind::ReplicaKilled;
     let hosts = if is_of_replicas { &replicas } else { &primaries };
     let victim = *random.choice(hosts).ok_or_else(no_cluster)?;
     let host = servers.hosts.get_mut(victim).ok_or_else(no_cluster)?;
     let at_ns = now_ns();
-    match disturbance {
-        Disturbance::PrimaryKilled => {
+    match kind {
+        FaultKind::PrimaryKilled => {
             host.server.kill();
             await_successor(servers, victim)?;
             // A client that only finds it back would show nothing of a dead server.
             std::thread::sleep(2 * A_WHILE);
         }
-        Disturbance::ReplicaKilled => {
+        FaultKind::ReplicaKilled => {
             host.server.kill();
             std::thread::sleep(A_WHILE);
         }
-        Disturbance::PrimaryHangs => {
+        FaultKind::PrimaryHangs => {
             host.server.freeze();
             let served = await_successor(servers, victim);
             servers.hosts.iter().for_each(|host| host.server.thaw());
             served?;
         }
-        Disturbance::SlotsMove => {
+        _ => {
             let others: Vec<usize> = primaries.iter().copied().filter(|at| *at != victim).collect();
             let target = *random.choice(&others).ok_or_else(no_cluster)?;
             move_slots(servers, victim, target).map_err(told)?;
         }
     }
-    if matches!(disturbance, Disturbance::PrimaryKilled | Disturbance::ReplicaKilled) {
+    if matches!(kind, FaultKind::PrimaryKilled | FaultKind::ReplicaKilled) {
         let host = servers.hosts.get_mut(victim).ok_or_else(no_cluster)?;
         host.server.restart().map_err(told)?;
     }
@@ -141,7 +110,7 @@ fn no_cluster() -> ContenderFailure {
 }
 
 /// Until there are as many primaries as before without this host, which does not answer.
-fn await_successor(servers: &RedisCluster, victim: usize) -> Result<(), ContenderFailure> {
+fn await_successor(servers: &RedisCluster, victim: usize) -> WorkerResult<()> {
     let is_primary =
         |host: &RedisHost| host.command(&["ROLE"]).is_ok_and(|role| role.starts_with("master"));
     let start = Instant::now();
@@ -186,24 +155,12 @@ fn noticed_ns(log: &LoaderLog, at_ns: u64) -> u64 {
 
 /// What fails until the cluster is whole is an error to a visitor, and no fault of the store; so is
 /// what fails in the moment after, in which a client still believes that a server is dead.
-fn record_log(log: &LoaderLog, kill: Kill, journal: &mut Journal, found: &mut FaultFindings) {
-    let over_ns = kill.over_ns + BELIEVED_DEAD_NS;
-    for access in &log.accesses {
-        let is_later = access.ended_ns >= kill.at_ns;
-        journal.record_change(access, is_later.then_some(kill), found);
-        match &access.found {
-            FoundContent::Failed(_) if is_later && access.asked_ns <= over_ns => {
-                found.faults.refused += 1;
-            }
-            FoundContent::Failed(failure) => found.count_failure(&failure.message),
-            FoundContent::Counter(_) | FoundContent::Nothing | FoundContent::Damaged => {}
-        }
+fn record(run: &mut FaultRun<'_>, log: &LoaderLog, kill: Kill) {
+    run.record(log, Some(kill), kill.over_ns + BELIEVED_DEAD_NS);
+    if log.update_since(kill.over_ns).is_none() {
+        run.found.count_failure("a worker did not work again within 30 s");
     }
-    let works = |access: &SessionAccess| access.asked_ns > kill.over_ns && is_update(access);
-    if !log.accesses.iter().any(works) {
-        found.count_failure("a worker did not work again within 30 s");
-    }
-    found.times_ns.push(if log.stuck {
+    run.found.times_ns.push(if log.stuck {
         now_ns().saturating_sub(kill.at_ns)
     } else {
         noticed_ns(log, kill.at_ns)
@@ -213,6 +170,7 @@ fn record_log(log: &LoaderLog, kill: Kill, journal: &mut Journal, found: &mut Fa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::faults::SessionAccess;
 
     #[test]
     fn a_visitor_notices_what_failed_or_took_long() {

@@ -5,18 +5,17 @@
 
 use std::time::{Duration, Instant};
 
+use sessile_core::Durability;
 use sessile_results::DurabilityPromise;
 use sessile_results::statistics::Spread;
 
-use super::holder::check_sessions;
-use super::journal::{Journal, Kill};
-use super::load_worker::{LoadWorker, LoaderLog, STOP_WITHIN, stop_all};
-use super::{FaultFindings, FaultRun, SessionLayout, kills_of_all};
+use super::journal::Kill;
+use super::load_worker::{LoadWorker, LoaderLog, STOP_WITHIN, await_updates};
+use super::{FaultRun, kills_of_all};
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
-use crate::worker::faults::{FoundContent, SessionAccess};
 use crate::worker::process::failure;
-use crate::worker::protocol::ContenderFailure;
+use crate::worker::protocol::WorkerResult;
 
 /// After the server is back.
 const WORKS_WITHIN: Duration = Duration::from_secs(30);
@@ -26,23 +25,7 @@ const AFTERWARDS: Duration = Duration::from_millis(100);
 /// longer.
 const SECONDS_OF_SECOND: f64 = 1.5;
 
-/// In nanoseconds of the monotonic clock.
-struct CrashTimes {
-    kill: Kill,
-    /// All killed processes are gone.
-    dead_ns: u64,
-    back_ns: u64,
-}
-
-pub(super) fn measure(
-    run: &mut FaultRun<'_>,
-    layout: &SessionLayout,
-    workers: usize,
-    served: bool,
-    journal: &mut Journal,
-) -> Result<FaultFindings, ContenderFailure> {
-    use sessile_core::Durability;
-
+pub(super) fn measure(run: &mut FaultRun<'_>, served: bool) -> WorkerResult<()> {
     let settings = &run.bench.settings;
     let promise = match run.contender.choice.tier() {
         _ if !served => DurabilityPromise::Everything,
@@ -50,26 +33,24 @@ pub(super) fn measure(
         Durability::Second => DurabilityPromise::AllButTheLastSecond,
         Durability::Commit => DurabilityPromise::Everything,
     };
+    run.found.faults.promise = promise;
     let least =
         if promise == DurabilityPromise::AllButTheLastSecond { SECONDS_OF_SECOND } else { 0.0 };
     let load = Duration::from_secs_f64(settings.seconds.max(least));
-    let rounds = kills_of_all(settings.rounds);
-    let mut found = FaultFindings::new(run);
-    found.faults.promise = promise;
     let mut down_us = Vec::new();
-    for _ in 0..rounds {
+    for _ in 0..kills_of_all(settings.rounds) {
         if interrupted() {
             break;
         }
-        let loaders = start_all(run, layout, workers)?;
+        let loaders = run.start_all()?;
         run.wait(load);
-        let crash = if served {
-            served_round(run, loaders, promise, journal, &mut found)?
+        let kill = if served {
+            served_round(run, loaders, promise)?
         } else {
-            embedded_round(run, loaders, layout, journal, &mut found)?
+            embedded_round(run, loaders)?
         };
-        down_us.push((crash.back_ns - crash.kill.at_ns) as f64 / 1e3);
-        found.faults.kills += 1;
+        down_us.push((kill.over_ns - kill.at_ns) as f64 / 1e3);
+        run.found.faults.kills += 1;
         // Its workers were killed too, or cannot reconnect to their server.
         let (contender, launch) = (&mut *run.contender, &run.bench.launch);
         contender.group.replace_killed(
@@ -77,146 +58,77 @@ pub(super) fn measure(
             &contender.opening,
             contender.deployment.server_pid(),
         )?;
-        check_sessions(run, layout.last.clone(), journal, Some(crash.kill), &mut found)?;
+        run.check_sessions(run.layout.last.clone(), Some(kill))?;
     }
-    found.faults.down_us = served.then(|| Spread::of(&down_us).median);
-    Ok(found)
-}
-
-pub(super) fn start_all(
-    run: &mut FaultRun<'_>,
-    layout: &SessionLayout,
-    workers: usize,
-) -> Result<Vec<LoadWorker>, ContenderFailure> {
-    let firsts = layout.last.clone().step_by(layout.each).take(workers);
-    firsts.map(|first| LoadWorker::start(run, first..first + layout.each)).collect()
+    run.found.faults.down_us = served.then(|| Spread::of(&down_us).median);
+    Ok(())
 }
 
 fn served_round(
     run: &mut FaultRun<'_>,
     loaders: Vec<LoadWorker>,
     promise: DurabilityPromise,
-    journal: &mut Journal,
-    found: &mut FaultFindings,
-) -> Result<CrashTimes, ContenderFailure> {
+) -> WorkerResult<Kill> {
     let at_ns = now_ns();
     run.contender.deployment.kill_server();
     let dead_ns = now_ns();
     run.contender.deployment.restart_server().map_err(|why| failure("restart", why))?;
-    let back_ns = now_ns();
-    let crash = CrashTimes { kill: Kill { at_ns, over_ns: back_ns, promise }, dead_ns, back_ns };
-    let deadline = Instant::now() + WORKS_WITHIN;
-    while !loaders.iter().all(|loader| loader.works_since(dead_ns))
-        && Instant::now() < deadline
-        && !interrupted()
-    {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let kill = Kill { at_ns, over_ns: now_ns(), promise };
+    await_updates(&loaders, dead_ns, Instant::now() + WORKS_WITHIN);
     run.wait(AFTERWARDS);
-    for log in stop_all(loaders, run.stuck_after)? {
-        if log.stuck {
-            found.count_stuck(run.stuck_after);
-        }
-        match log.accesses.iter().find(|access| access.asked_ns > dead_ns && is_update(access)) {
-            Some(first) => found.times_ns.push(first.ended_ns.saturating_sub(crash.kill.at_ns)),
-            None => found.count_failure(&format!(
+    for log in run.stop_all(loaders, run.stuck_after)? {
+        let again_ns = log.update_since(dead_ns).map(|first| first.ended_ns);
+        match again_ns {
+            Some(again_ns) => run.found.times_ns.push(again_ns.saturating_sub(at_ns)),
+            None => run.found.count_failure(&format!(
                 "a worker did not work again within {} s",
                 WORKS_WITHIN.as_secs()
             )),
         }
-        record_log(&log, &crash, journal, found);
+        // What it asked for before it worked again is refused.
+        run.record(&log, Some(kill), again_ns.map_or(u64::MAX, |again_ns| again_ns - 1));
     }
-    Ok(crash)
+    Ok(kill)
 }
 
-fn embedded_round(
-    run: &mut FaultRun<'_>,
-    mut loaders: Vec<LoadWorker>,
-    layout: &SessionLayout,
-    journal: &mut Journal,
-    found: &mut FaultFindings,
-) -> Result<CrashTimes, ContenderFailure> {
-    let kill = Kill::of_workers(now_ns());
+fn embedded_round(run: &mut FaultRun<'_>, mut loaders: Vec<LoadWorker>) -> WorkerResult<Kill> {
+    let at_ns = now_ns();
     run.contender.group.kill();
     loaders.iter_mut().for_each(LoadWorker::kill);
-    let workers = loaders.len();
-    let words = loaders
-        .into_iter()
-        .map(LoadWorker::drain)
-        .collect::<Result<Vec<LoaderLog>, ContenderFailure>>()?;
+    let logs = loaders.into_iter().map(LoadWorker::drain);
+    let logs = logs.collect::<WorkerResult<Vec<LoaderLog>>>()?;
     run.contender.group.reap();
-    let now = now_ns();
-    let crash = CrashTimes { kill, dead_ns: now, back_ns: now };
-    words.iter().for_each(|log| record_log(log, &crash, journal, found));
-    let successors = start_all(run, layout, workers)?;
+    // The store survives, so nothing is excused and nothing refused.
+    let kill = Kill { at_ns, over_ns: now_ns(), promise: DurabilityPromise::Everything };
+    logs.iter().for_each(|log| run.record(log, Some(kill), 0));
+    let successors = run.start_all()?;
     // Each must have done something, also on a busy machine. A worker that waits for a lock has
     // not.
     let stuck_from = Instant::now() + run.stuck_after;
-    let deadline = stuck_from + STOP_WITHIN;
-    while !successors.iter().all(|loader| loader.works_since(now))
-        && Instant::now() < deadline
-        && !interrupted()
-    {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    await_updates(&successors, kill.over_ns, stuck_from + STOP_WITHIN);
     run.wait(AFTERWARDS);
     let mut took_ns = Vec::new();
     // What has waited in vain until now need not be waited for once more.
     let rest = stuck_from.saturating_duration_since(Instant::now());
-    for log in stop_all(successors, rest)? {
-        if log.stuck {
-            found.count_stuck(run.stuck_after);
-        }
-        let first = log.accesses.iter().find(|access| is_update(access));
-        let took = first
-            .zip(log.open_ns)
-            .map(|(first, open_ns)| open_ns + first.ended_ns.saturating_sub(first.asked_ns));
+    for log in run.stop_all(successors, rest)? {
+        let first = log.update_since(0).zip(log.open_ns);
+        let took =
+            first.map(|(first, open_ns)| open_ns + first.ended_ns.saturating_sub(first.asked_ns));
         if took.is_none() && !log.stuck {
-            found
+            run.found
                 .count_failure("a worker that opened the store anew did not complete an operation");
         }
         took_ns.push(took);
-        record_log(&log, &crash, journal, found);
+        run.record(&log, Some(kill), 0);
     }
-    found.times_ns.extend(slowest(took_ns));
-    Ok(crash)
+    run.found.times_ns.extend(slowest(took_ns));
+    Ok(kill)
 }
 
 /// The longest recovery of a kill. The first process recovers the store for all, and each may meet
 /// a lock of a dead one. `None` if one process never recovered.
 fn slowest(took_ns: Vec<Option<u64>>) -> Option<u64> {
     took_ns.into_iter().collect::<Option<Vec<u64>>>()?.into_iter().max()
-}
-
-pub(super) fn is_update(access: &SessionAccess) -> bool {
-    matches!(access.found, FoundContent::Counter(_) | FoundContent::Nothing)
-}
-
-/// An operation is refused, not failed, if a server was killed, it ended after the kill, and it
-/// began before the worker worked again.
-fn record_log(
-    log: &LoaderLog,
-    crash: &CrashTimes,
-    journal: &mut Journal,
-    found: &mut FaultFindings,
-) {
-    let served = crash.back_ns > crash.dead_ns;
-    let again =
-        log.accesses.iter().find(|access| access.asked_ns > crash.dead_ns && is_update(access));
-    let again_ns = again.map_or(u64::MAX, |access| access.ended_ns);
-    for access in &log.accesses {
-        let kill = (access.ended_ns >= crash.kill.at_ns).then_some(crash.kill);
-        journal.record_change(access, kill, found);
-        match &access.found {
-            FoundContent::Failed(_)
-                if served && access.ended_ns >= crash.kill.at_ns && access.asked_ns < again_ns =>
-            {
-                found.faults.refused += 1;
-            }
-            FoundContent::Failed(failure) => found.count_failure(&failure.message),
-            FoundContent::Counter(_) | FoundContent::Nothing | FoundContent::Damaged => {}
-        }
-    }
 }
 
 #[cfg(test)]

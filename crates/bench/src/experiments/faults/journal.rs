@@ -34,11 +34,6 @@ pub(super) struct Kill {
 }
 
 impl Kill {
-    /// The store survives, so nothing is excused.
-    pub(super) fn of_workers(at_ns: u64) -> Kill {
-        Kill { at_ns, over_ns: at_ns, promise: DurabilityPromise::Everything }
-    }
-
     fn excuses(&self, update: &AcknowledgedUpdate) -> bool {
         update.asked_ns <= self.over_ns && !self.promise.covers(update.at_ns, self.at_ns)
     }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use super::FaultRun;
 use crate::interruption::interrupted;
-use crate::worker::faults::{FaultTask, FoundContent, SessionAccess, UpdateLoad};
+use crate::worker::faults::{FaultTask, SessionAccess, UpdateLoad};
 use crate::worker::process::{TASK_MAX, WorkerProcess, failure, unexpected};
-use crate::worker::protocol::{ContenderFailure, WorkerReply, WorkerRequest};
+use crate::worker::protocol::{ContenderFailure, WorkerReply, WorkerRequest, WorkerResult};
 
 /// For the last operation of a worker, beside a wait for a lock.
 pub(super) const STOP_WITHIN: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ impl LoadWorker {
     pub(super) fn start(
         run: &mut FaultRun<'_>,
         sessions: Range<usize>,
-    ) -> Result<LoadWorker, ContenderFailure> {
+    ) -> WorkerResult<LoadWorker> {
         let mut process = run.open_worker()?;
         process.send(&WorkerRequest::Fault(FaultTask::Load(UpdateLoad {
             sessions,
@@ -59,7 +59,7 @@ impl LoadWorker {
     }
 
     /// Whether an update that was asked for after this moment is acknowledged.
-    pub(super) fn works_since(&self, moment_ns: u64) -> bool {
+    fn works_since(&self, moment_ns: u64) -> bool {
         // Relaxed: publishes nothing else.
         self.last_asked_ns.load(Ordering::Relaxed) > moment_ns
     }
@@ -70,16 +70,17 @@ impl LoadWorker {
     }
 
     /// All reports of a killed worker.
-    pub(super) fn drain(mut self) -> Result<LoaderLog, ContenderFailure> {
+    pub(super) fn drain(mut self) -> WorkerResult<LoaderLog> {
         self.process.reap();
-        let log = self
-            .listening
-            .join()
-            .map_err(|_| failure("worker", "the reports of a worker were not read"))?;
-        Ok(LoaderLog { failure: None, ..log })
+        Ok(LoaderLog { failure: None, ..self.joined()? })
     }
 
-    fn stopped_by(mut self, deadline: Instant) -> Result<LoaderLog, ContenderFailure> {
+    fn joined(self) -> WorkerResult<LoaderLog> {
+        let unread = |_| failure("worker", "the reports of a worker were not read");
+        self.listening.join().map_err(unread)
+    }
+
+    fn stopped_by(mut self, deadline: Instant) -> WorkerResult<LoaderLog> {
         while !self.listening.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -87,14 +88,25 @@ impl LoadWorker {
             self.kill();
             return Ok(LoaderLog { stuck: true, ..self.drain()? });
         }
-        let log = self
-            .listening
-            .join()
-            .map_err(|_| failure("worker", "the reports of a worker were not read"))?;
-        match log.failure {
-            Some(failure) => Err(failure),
-            None => Ok(log),
-        }
+        let mut log = self.joined()?;
+        log.failure.take().map_or(Ok(log), Err)
+    }
+}
+
+impl LoaderLog {
+    /// The first update that was asked for after this moment and acknowledged.
+    pub(super) fn update_since(&self, moment_ns: u64) -> Option<&SessionAccess> {
+        self.accesses.iter().find(|access| access.asked_ns > moment_ns && access.is_update())
+    }
+}
+
+/// Until each worker has an update acknowledged that it asked for after this moment.
+pub(super) fn await_updates(loaders: &[LoadWorker], since_ns: u64, deadline: Instant) {
+    while !loaders.iter().all(|loader| loader.works_since(since_ns))
+        && Instant::now() < deadline
+        && !interrupted()
+    {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -103,7 +115,7 @@ impl LoadWorker {
 pub(super) fn stop_all(
     mut loaders: Vec<LoadWorker>,
     stuck_after: Duration,
-) -> Result<Vec<LoaderLog>, ContenderFailure> {
+) -> WorkerResult<Vec<LoaderLog>> {
     for loader in &mut loaders {
         // If it has ended, its log says why.
         let _ = loader.process.send(&WorkerRequest::Stop);
@@ -117,7 +129,7 @@ fn listen(replies: BufReader<ChildStdout>, last_asked_ns: &AtomicU64) -> LoaderL
     for line in replies.lines().map_while(Result::ok) {
         match serde_json::from_str(&line) {
             Ok(WorkerReply::Access(access)) => {
-                if matches!(access.found, FoundContent::Counter(_) | FoundContent::Nothing) {
+                if access.is_update() {
                     last_asked_ns.store(access.asked_ns, Ordering::Relaxed);
                 }
                 log.accesses.push(access);

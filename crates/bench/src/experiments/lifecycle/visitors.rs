@@ -104,7 +104,7 @@ fn measure(bench: &Bench, all_series: &mut [VisitorSeries<'_>]) -> usize {
             series.sample(bench.settings.sessions, round);
         }
     };
-    bench.in_rounds(bench.settings.rounds, all_series, sample, |_| ())
+    bench.in_rounds(all_series, interrupted, sample, |_| ())
 }
 
 /// Without figures.
