@@ -8,7 +8,7 @@ use sessile_fixtures::{ServerKind, Web};
 use sessile_results::experiment::Experiment;
 use sessile_stores::registry::STORES;
 
-use crate::experiments::{languages, lifecycle, rebuild};
+use crate::experiments::{languages, rebuild, web};
 use crate::php::{self, HANDLERS, Handler};
 use crate::reference::REFERENCES;
 
@@ -48,7 +48,7 @@ pub fn requirements() -> Vec<Requirement> {
     requirements.extend(
         programs.map(|(name, package, present)| in_package(name, package, present, pages())),
     );
-    requirements.push(in_package("ab", "apache2-utils", lifecycle::has_load_generator(), pages()));
+    requirements.push(in_package("ab", "apache2-utils", web::has_load_generator(), pages()));
     requirements.extend(php_requirements());
     requirements.extend(languages::requirements());
     requirements

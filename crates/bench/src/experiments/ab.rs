@@ -46,7 +46,7 @@ impl AbReport {
 }
 
 /// Extremes, and the median of each percentile: `ab` reports no counts.
-pub(super) fn latency(loads: &[AbReport]) -> LatencyUs {
+pub(super) fn latency(loads: &[&AbReport]) -> LatencyUs {
     let spread = |part: fn(&LatencyUs) -> f64| {
         Spread::of(&loads.iter().map(|load| part(&load.latency)).collect::<Vec<f64>>())
     };

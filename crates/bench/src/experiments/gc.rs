@@ -10,8 +10,6 @@
 //! The sessions are written to disk first: a site's half a million sessions came in over hours, so
 //! their write-back is no part of a sweep's effect.
 
-mod expired_by_server;
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +19,7 @@ use sessile_stores::StoreEntry;
 
 use crate::experiments::phase::Phase;
 use crate::experiments::sample_totals::Findings;
-use crate::experiments::{Bench, ReadyContender, check_interrupted};
+use crate::experiments::{Bench, ReadyContender, check_interrupted, redis_info};
 use crate::monotonic::now_ns;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
@@ -276,7 +274,8 @@ fn while_expiring(
     expired: u64,
 ) -> WorkerResult<()> {
     let socket = contender.deployment.server_socket().map(Path::to_owned);
-    let count = || socket.as_deref().and_then(expired_by_server::count);
+    // The server is asked, not the store: reads hide expired records that still take memory.
+    let count = || redis_info::figure(&redis_info::info(socket.as_deref()?).ok()?, "expired_keys");
     let before = count();
     let server_cpu = contender.begin_requests(until_told(bench, phase, live))?;
     let mut start = now_ns();

@@ -9,7 +9,6 @@
 
 pub(crate) mod drupal;
 mod overflow;
-mod redis_counters;
 mod site;
 mod visitors;
 
@@ -17,15 +16,15 @@ use std::path::Path;
 
 use sessile_core::Durability;
 
-use crate::experiments::ab::{self, AbReport};
+use crate::experiments::ab::AbReport;
+use crate::experiments::web::{RoundSamples, WebPrograms, processes, row_of_loads};
 use crate::experiments::{Bench, check_interrupted, choice_position};
 use crate::interruption::interrupted;
-use crate::php::{self, PhpInstallation, named};
+use crate::php::{self, named};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 
-use sessile_results::UsageError;
-use sessile_results::{CpuUs, RoundSample, Row, WebFigures};
+use sessile_results::{CpuUs, Row, UsageError, WebFigures};
 use site::{LifecycleSite, PAYLOAD_BYTES, SiteOptions};
 
 const OP: &str = "page";
@@ -34,7 +33,6 @@ const OP_OF_DRUPAL: &str = "drupal-page";
 /// Each PHP process must have opened its store and compiled the page.
 const WARM_UP_REQUESTS: usize = 200;
 const WARM_UP_PARALLEL: usize = 8;
-const PROCESSES_MIN: usize = 8;
 /// A generous size in a memory of fixed size.
 const SESSION_BYTES_MAX: u64 = 8 << 10;
 
@@ -46,19 +44,15 @@ struct HandlerContender {
 struct PageSeries {
     contender: usize,
     parallel: usize,
-    figures: PageTotals,
-    /// Copy after the last whole round.
-    whole: PageTotals,
+    pages: RoundSamples<PageSample>,
     lost: u64,
-    failed: Option<String>,
 }
 
-#[derive(Clone, Default)]
-struct PageTotals {
-    loads: Vec<AbReport>,
+struct PageSample {
+    load: AbReport,
     web_cpu_us: f64,
     server_cpu_us: f64,
-    /// Sessions after the last sample, where they can be counted.
+    /// Sessions afterwards, where they can be counted.
     kept: Option<u64>,
 }
 
@@ -69,8 +63,7 @@ pub(crate) fn select(
     of_drupal: bool,
 ) -> Result<Selection, UsageError> {
     let handlers = named(if of_drupal { php::DRUPAL } else { php::HANDLERS }, stores)?;
-    let php = PhpInstallation::detect().map_err(UsageError)?;
-    ab::find().ok_or_else(|| UsageError(no_load_generator()))?;
+    let php = WebPrograms::detect().map_err(UsageError)?.php;
     let mut selection = Selection::default();
     for handler in handlers {
         let obstacle =
@@ -80,20 +73,8 @@ pub(crate) fn select(
     selection.require_any()
 }
 
-/// Whether `ab` is installed.
-pub(crate) fn has_load_generator() -> bool {
-    ab::find().is_some()
-}
-
-pub(super) fn no_load_generator() -> String {
-    "ab is not installed, which makes the requests (Debian package apache2-utils)".to_owned()
-}
-
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    let php = PhpInstallation::detect().map_err(RunError::Broken)?;
-    let ab = ab::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
-    bench.programs.extend(php::versions(&php, &bench.choices));
-    bench.programs.extend(ab::version(&ab).map(|version| ("ab".to_owned(), version)));
+    let programs = WebPrograms::of_run(bench)?;
     let of_drupal = bench.settings.drupal.is_some();
     bench.settings.payload_bytes = if of_drupal { 0 } else { PAYLOAD_BYTES };
     let (mut contenders, mut all_series, mut absent) = (Vec::new(), Vec::new(), Vec::new());
@@ -102,7 +83,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     for choice in choices {
         check_interrupted()?;
         bench.progress.set_message(&format!("{}: start a web server", choice.title()));
-        match HandlerContender::start(bench, &php, &ab, &choice) {
+        match HandlerContender::start(bench, &programs, &choice) {
             Ok(contender) => {
                 let new = |parallel: &usize| PageSeries::new(contenders.len(), *parallel);
                 all_series.extend(bench.settings.workers.iter().map(new));
@@ -118,11 +99,12 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         }
         bench.progress.advance();
     }
-    let rounds = measure(bench, &ab, &contenders, &mut all_series);
+    let rounds = measure(bench, &programs.ab, &contenders, &mut all_series);
     if rounds == 0 {
         return Err(RunError::Interrupted);
     }
-    for series in all_series {
+    for mut series in all_series {
+        series.pages.keep_rounds(rounds);
         if let Some(contender) = contenders.get(series.contender) {
             let row = series.into_row(bench, contender);
             bench.rows.push(row);
@@ -139,16 +121,11 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     bench.mark_rows_verified();
     check_interrupted()?;
     drop(contenders);
-    overflow::run(bench, &php, &ab)
+    overflow::run(bench, &programs)
 }
 
 fn op(bench: &Bench) -> &'static str {
     if bench.settings.drupal.is_some() { OP_OF_DRUPAL } else { OP }
-}
-
-/// PHP processes: as many as requests at a time, so that none waits for a process.
-pub(super) fn processes(parallel: &[usize]) -> usize {
-    parallel.iter().copied().fold(PROCESSES_MIN, usize::max)
 }
 
 fn measure(
@@ -157,26 +134,24 @@ fn measure(
     contenders: &[HandlerContender],
     all_series: &mut [PageSeries],
 ) -> usize {
-    let sample = |series: &mut PageSeries, _| {
+    let sample = |series: &mut PageSeries, round| {
         let Some(contender) = contenders.get(series.contender) else { return };
-        if series.failed.is_none() {
+        if series.pages.failed.is_none() {
             bench.progress.set_message(&format!(
                 "{} with {} parallel requests",
                 contender.choice.title(),
                 series.parallel
             ));
-            series.sample(contender, ab, bench.settings.sessions);
+            series.sample(contender, ab, bench.settings.sessions, round);
         }
     };
-    let end_round = |series: &mut PageSeries| series.whole = series.figures.clone();
-    bench.in_rounds(all_series, interrupted, sample, end_round)
+    bench.in_rounds(all_series, interrupted, sample, |_| ())
 }
 
 impl HandlerContender {
     fn start(
         bench: &Bench,
-        php: &PhpInstallation,
-        ab: &Path,
+        programs: &WebPrograms,
         choice: &Choice,
     ) -> Result<HandlerContender, String> {
         let ContenderSource::Handler(handler) = choice.target else {
@@ -193,9 +168,9 @@ impl HandlerContender {
             processes: processes(&settings.workers),
             drupal: settings.drupal.clone(),
         };
-        let site = LifecycleSite::open(handler, php, &purpose)?;
+        let site = LifecycleSite::open(handler, &programs.php, &purpose)?;
         let contender = HandlerContender { choice: choice.clone(), site };
-        contender.warm_up(ab)?;
+        contender.warm_up(&programs.ab)?;
         Ok(contender)
     }
 
@@ -216,7 +191,7 @@ impl HandlerContender {
     }
 
     fn with_log_end(&self, why: &str) -> String {
-        match self.site.last_php_message() {
+        match self.site.site.last_php_message() {
             words if words.is_empty() => why.to_owned(),
             words => format!("{why}; the log ends: {words}"),
         }
@@ -240,17 +215,16 @@ fn invalid_reason(load: &AbReport, requests: usize, bytes: Option<u64>) -> Optio
 
 impl PageSeries {
     fn new(contender: usize, parallel: usize) -> PageSeries {
-        let (figures, whole) = (PageTotals::default(), PageTotals::default());
-        PageSeries { contender, parallel, figures, whole, lost: 0, failed: None }
+        PageSeries { contender, parallel, pages: RoundSamples::new(), lost: 0 }
     }
 
-    fn sample(&mut self, contender: &HandlerContender, ab: &Path, requests: usize) {
+    fn sample(&mut self, contender: &HandlerContender, ab: &Path, requests: usize, round: usize) {
         let sampled = self.try_sample(&contender.site, ab, requests);
         // A signal kills `ab`; that is no fault of the handler, and the round does not count.
         if let Err(why) = sampled
             && !interrupted()
         {
-            self.failed = Some(contender.with_log_end(&why));
+            self.pages.failed = Some((round, contender.with_log_end(&why)));
         }
     }
 
@@ -263,14 +237,15 @@ impl PageSeries {
         let before = site.count_sessions()?;
         let (web, server) = (site.web_cpu(), site.server_cpu());
         let load = site.load(ab, requests, self.parallel)?;
-        self.figures.web_cpu_us += site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
-        self.figures.server_cpu_us += site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
+        let web_cpu_us = site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
+        let server_cpu_us = site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
         let wrong = invalid_reason(&load, requests, site.answer_bytes());
-        self.figures.loads.push(load);
-        wrong.map_or(Ok(()), Err)?;
-        site.check()?;
-        self.figures.kept = site.count_sessions()?;
-        let (Some(before), Some(after)) = (before, self.figures.kept) else { return Ok(()) };
+        let valid = wrong.map_or_else(|| site.check(), Err);
+        let kept = valid.as_ref().map_or(Ok(None), |()| site.count_sessions());
+        let kept_here = kept.clone().unwrap_or_default();
+        self.pages.samples.push(PageSample { load, web_cpu_us, server_cpu_us, kept: kept_here });
+        valid?;
+        let (Some(before), Some(after)) = (before, kept?) else { return Ok(()) };
         let expected = before + requests as u64 + 1;
         self.lost += expected.saturating_sub(after);
         if after == expected {
@@ -282,31 +257,22 @@ impl PageSeries {
 
     fn into_row(self, bench: &Bench, contender: &HandlerContender) -> Row {
         let row = bench.row(&contender.choice, op(bench), self.parallel, bench.settings.sessions);
-        let PageTotals { loads, web_cpu_us, server_cpu_us, kept } =
-            if self.failed.is_some() { self.figures } else { self.whole };
-        let sum = |part: fn(&AbReport) -> u64| loads.iter().map(part).sum::<u64>();
-        let samples: Vec<RoundSample> = loads.iter().map(AbReport::sample).collect();
-        let complete = sum(|load| load.complete);
-        let each = |us: f64| us / complete.max(1) as f64;
+        let pages = &self.pages.samples;
+        let loads: Vec<&AbReport> = pages.iter().map(|page| &page.load).collect();
+        let row = row_of_loads(row, &loads, self.pages.failure());
+        let sum = |part: fn(&AbReport) -> u64| loads.iter().map(|load| part(load)).sum::<u64>();
+        let each = |part: fn(&PageSample) -> f64| {
+            pages.iter().map(part).sum::<f64>() / row.operations.max(1) as f64
+        };
         Row {
-            rounds: loads.len(),
-            ops_per_second: RoundSample::spread(&samples),
-            samples,
-            latency_us: ab::latency(&loads),
-            operations: complete,
-            errors: sum(|load| load.failed.max(load.not_2xx)),
             lost: self.lost,
-            failed: self.failed,
-            cpu_us_per_op: CpuUs {
-                client: each(loads.iter().map(|load| load.cpu_us).sum()),
-                server: each(server_cpu_us),
-            },
+            cpu_us_per_op: CpuUs { server: each(|it| it.server_cpu_us), ..row.cpu_us_per_op },
             web: Some(WebFigures {
                 processes: processes(&bench.settings.workers),
                 failed_requests: sum(|load| load.failed),
                 not_2xx: sum(|load| load.not_2xx),
-                sessions_kept: kept,
-                cpu_us_per_op: each(web_cpu_us),
+                sessions_kept: pages.iter().rev().find_map(|page| page.kept),
+                cpu_us_per_op: each(|it| it.web_cpu_us),
                 ..WebFigures::default()
             }),
             ..row

@@ -14,11 +14,13 @@ mod oversize;
 mod phase;
 mod ready_contender;
 pub(crate) mod rebuild;
+mod redis_info;
 mod sample_totals;
 mod scale;
 pub(crate) mod setups;
 mod throughput;
 mod verification;
+pub(crate) mod web;
 
 use std::collections::BTreeMap;
 

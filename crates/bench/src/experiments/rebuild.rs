@@ -11,19 +11,18 @@ mod site;
 use std::path::Path;
 
 use sessile_core::Durability;
+use sessile_results::statistics::Spread;
+use sessile_results::{CpuUs, Rebuild, Row, Siege, UsageError};
 
-use crate::experiments::ab::{self, AbReport};
-use crate::experiments::lifecycle::{no_load_generator, processes};
+use self::cache::{CACHES, RegistryCache};
+use self::site::{ANSWER_BYTES, PageView, RebuildSite};
+use crate::experiments::ab::AbReport;
+use crate::experiments::web::{RoundSamples, WebPrograms, processes, row_of_loads};
 use crate::experiments::{Bench, check_interrupted};
 use crate::interruption::interrupted;
-use crate::php::{self, Handler, PhpInstallation};
+use crate::php::{Handler, PhpInstallation};
 use crate::run::RunError;
 use crate::selection::{Choice, Selection};
-use cache::{CACHES, RegistryCache};
-use sessile_results::UsageError;
-use sessile_results::statistics::Spread;
-use sessile_results::{CpuUs, Rebuild, RoundSample, Row, Siege};
-use site::{ANSWER_BYTES, PageView, RebuildSite};
 
 const OP: &str = "view";
 
@@ -32,11 +31,8 @@ struct CacheContender {
     choice: Choice,
     cache: &'static RegistryCache,
     site: RebuildSite,
-    /// One entry a round, in both.
-    loads: Vec<AbReport>,
-    views: Vec<Vec<PageView>>,
-    /// The round and the reason.
-    failed: Option<(usize, String)>,
+    /// What `ab` and what the page tells.
+    rounds: RoundSamples<(AbReport, Vec<PageView>)>,
 }
 
 pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Selection, UsageError> {
@@ -44,8 +40,7 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
     if durability != Durability::None {
         return Err(UsageError("a cache promises nothing; leave --durability out".to_owned()));
     }
-    let php = PhpInstallation::detect().map_err(UsageError)?;
-    ab::find().ok_or_else(|| UsageError(no_load_generator()))?;
+    let php = WebPrograms::detect().map_err(UsageError)?.php;
     let mut selection = Selection::default();
     for cache in caches {
         selection.add(cache.handler.choice(durability), php.obstacle(&cache.handler));
@@ -69,10 +64,7 @@ pub(crate) fn is_known(word: &str) -> bool {
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    let php = PhpInstallation::detect().map_err(RunError::Broken)?;
-    let ab = ab::find().ok_or_else(|| RunError::Broken(no_load_generator()))?;
-    bench.programs.extend(php::versions(&php, &bench.choices));
-    bench.programs.extend(ab::version(&ab).map(|version| ("ab".to_owned(), version)));
+    let programs = WebPrograms::of_run(bench)?;
     let parallel = bench.settings.workers.first().copied().unwrap_or(1);
     let choices = bench.choices.clone();
     bench.progress.expect_more(choices.len());
@@ -80,7 +72,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     for choice in choices {
         check_interrupted()?;
         bench.progress.set_message(&format!("{}: start a web server", choice.title()));
-        match CacheContender::start(bench, &php, &choice) {
+        match CacheContender::start(bench, &programs.php, &choice) {
             Ok(contender) => contenders.push(contender),
             Err(why) => {
                 let row = bench.row(&choice, OP, parallel, bench.settings.sessions);
@@ -89,12 +81,12 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         }
         bench.progress.advance();
     }
-    let rounds = measure(bench, &ab, &mut contenders, parallel);
+    let rounds = measure(bench, &programs.ab, &mut contenders, parallel);
     if rounds == 0 {
         return Err(RunError::Interrupted);
     }
     for mut contender in contenders {
-        contender.keep_rounds(rounds);
+        contender.rounds.keep_rounds(rounds);
         let row = contender.into_row(bench, parallel);
         bench.rows.push(row);
     }
@@ -128,72 +120,45 @@ impl CacheContender {
         // The first view always builds the registry.
         site.check()?;
         site.views()?;
-        Ok(CacheContender {
-            choice: choice.clone(),
-            cache,
-            site,
-            loads: Vec::new(),
-            views: Vec::new(),
-            failed: None,
-        })
-    }
-
-    fn keep_rounds(&mut self, rounds: usize) {
-        self.loads.truncate(rounds);
-        self.views.truncate(rounds);
-        self.failed = self.failed.take().filter(|(round, _)| *round < rounds);
+        Ok(CacheContender { choice: choice.clone(), cache, site, rounds: RoundSamples::new() })
     }
 
     fn sample(&mut self, ab: &Path, requests: usize, parallel: usize, round: usize) {
-        if self.failed.is_some() {
+        if self.rounds.failed.is_some() {
             return;
         }
-        let sampled =
-            ab::send_requests(ab, &self.site.url(), true, requests, parallel, &self.site.scratch())
-                .and_then(|load| self.site.views().map(|views| (load, views)));
-        match sampled {
+        let sampled = self.site.load(ab, requests, parallel);
+        match sampled.and_then(|load| self.site.views().map(|views| (load, views))) {
             Ok((load, views)) => {
-                self.failed = invalid_reason(&load, &views, requests).map(|why| (round, why));
-                self.loads.push(load);
-                self.views.push(views);
+                let why = invalid_reason(&load, &views, requests);
+                self.rounds.failed = why.map(|why| (round, why));
+                self.rounds.samples.push((load, views));
             }
-            Err(why) => self.failed = Some((round, why)),
+            Err(why) => self.rounds.failed = Some((round, why)),
         }
     }
 
     fn into_row(self, bench: &Bench, parallel: usize) -> Row {
         let row = bench.row(&self.choice, OP, parallel, bench.settings.sessions);
+        let loads: Vec<&AbReport> = self.rounds.samples.iter().map(|(load, _)| load).collect();
+        let row = row_of_loads(row, &loads, self.rounds.failure());
         let spread = |part: fn(&AbReport) -> f64| {
-            Spread::of(&self.loads.iter().map(part).collect::<Vec<f64>>())
+            Spread::of(&loads.iter().map(|load| part(load)).collect::<Vec<f64>>())
         };
-        let sum = |part: fn(&AbReport) -> u64| self.loads.iter().map(part).sum::<u64>();
-        let samples: Vec<RoundSample> = self.loads.iter().map(AbReport::sample).collect();
-        let latency_us = ab::latency(&self.loads);
-        let (complete, failed) =
-            (sum(|load| load.complete), sum(|load| load.failed.max(load.not_2xx)));
-        let elapsed_s: f64 = self.loads.iter().map(|load| load.elapsed_s).sum();
-        let transferred = sum(|load| load.transferred_bytes) as f64;
+        let elapsed_s: f64 = loads.iter().map(|load| load.elapsed_s).sum();
+        let transferred: u64 = loads.iter().map(|load| load.transferred_bytes).sum();
         let response_s = spread(|load| load.mean_us).median / 1e6;
-        let views = || self.views.iter().flatten();
+        let successful = row.operations.saturating_sub(row.errors);
+        let views = || self.rounds.samples.iter().flat_map(|(_, views)| views);
         let rebuilt = views().filter(|view| view.rebuilt).count() as u64;
         let median = |part: fn(&PageView) -> u64, of: &dyn Fn(&PageView) -> bool| {
             let times: Vec<f64> =
                 views().filter(|view| of(view)).map(|view| part(view) as f64 / 1e3).collect();
             Spread::of(&times).median
         };
-        let rate = RoundSample::spread(&samples);
         let client = spread(|load| load.cpu_us).median / bench.settings.sessions as f64;
         Row {
-            rounds: self.loads.len(),
-            ops_per_second: rate,
-            samples,
-            latency_us,
-            operations: complete,
-            errors: failed,
-            // Without a place that keeps it, rebuilding is the result.
             misses: if self.cache.keeps { rebuilt } else { 0 },
-            failed: self.failed.as_ref().map(|(_, why)| why.clone()),
-            // The server's CPU time is not measured.
             cpu_us_per_op: CpuUs { client, server: 0.0 },
             rebuild: Some(Rebuild {
                 keeps: self.cache.keeps,
@@ -207,19 +172,18 @@ impl CacheContender {
                 stored_bytes: self.site.stored(),
                 largest: self.site.largest(),
                 siege: Siege {
-                    transactions: complete,
-                    availability_percent: complete.saturating_sub(failed) as f64 * 100.0
-                        / complete.max(1) as f64,
+                    transactions: row.operations,
+                    availability_percent: successful as f64 * 100.0 / row.operations.max(1) as f64,
                     elapsed_s,
-                    transferred_bytes: transferred as u64,
+                    transferred_bytes: transferred,
                     response_s,
-                    rate: rate.median,
-                    throughput_bytes: transferred / elapsed_s.max(f64::MIN_POSITIVE),
-                    concurrency: rate.median * response_s,
-                    successful: complete.saturating_sub(failed),
-                    failed,
-                    longest_s: latency_us.max / 1e6,
-                    shortest_s: latency_us.min / 1e6,
+                    rate: row.ops_per_second.median,
+                    throughput_bytes: transferred as f64 / elapsed_s.max(f64::MIN_POSITIVE),
+                    concurrency: row.ops_per_second.median * response_s,
+                    successful,
+                    failed: row.errors,
+                    longest_s: row.latency_us.max / 1e6,
+                    shortest_s: row.latency_us.min / 1e6,
                 },
             }),
             ..row

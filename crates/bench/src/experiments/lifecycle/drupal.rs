@@ -9,15 +9,15 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use sessile_fixtures::{Web, WebOptions};
+use sessile_fixtures::WebOptions;
 use sessile_results::UsageError;
 use sessile_results::php_handlers::SESSILE;
 
 use crate::experiments::lifecycle::site::{LifecycleSite, SiteOptions, VisitedPage};
+use crate::experiments::web::{Site, pair};
 use crate::interruption::interrupted;
 use crate::php::{Handler, PhpInstallation};
 use crate::private_places::PrivatePlaces;
-use crate::redact;
 
 const PAGES: [(&str, &str); 4] = [
     ("site.php", include_str!("../../../../../bench/contenders/php/drupal/site.php")),
@@ -64,39 +64,36 @@ pub(super) fn open(
         .map_err(|error| places.redact(&format!("Drupal cannot be laid out: {error}")))?;
     let socket = places.server_socket().map(|it| it.display().to_string()).unwrap_or_default();
     let mut at_start = php.loading(handler);
-    let pair = |name: &str, value: String| (name.to_owned(), value);
     at_start.push(pair("contender.drupal", root.display().to_string()));
     at_start.push(pair("contender.socket", socket));
     // As on Debian, and for all rows.
-    at_start.push(pair("session.gc_probability", "0".to_owned()));
+    at_start.push(pair("session.gc_probability", "0"));
     if handler.save_handler == SESSILE {
         let url = places.fill(handler.save_path);
         let joint = if url.contains('?') { '&' } else { '?' };
-        at_start.push(pair("session.save_handler", SESSILE.to_owned()));
+        at_start.push(pair("session.save_handler", SESSILE));
         // Quoted: PHP reads settings of its command line as lines of php.ini.
         let url = format!("\"{url}{joint}durability={}\"", purpose.durability.name());
         at_start.push(pair("session.save_path", url));
     }
-    at_start.extend(handler.at_start.iter().map(|(name, value)| pair(name, (*value).to_owned())));
+    at_start.extend(handler.at_start.iter().map(|(name, value)| pair(name, *value)));
     let options = WebOptions {
-        pages: PAGES.map(|(name, text)| pair(name, text.to_owned())).to_vec(),
+        pages: PAGES.map(|(name, text)| pair(name, text)).to_vec(),
         at_start,
         settings: [("memory_limit", "256M"), ("display_errors", "0"), ("log_errors", "1")]
-            .map(|(name, value)| pair(name, value.to_owned()))
+            .map(|(name, value)| pair(name, value))
             .to_vec(),
         processes: purpose.processes,
     };
-    let web =
-        Web::start(places.scratch(), &options).map_err(|error| redact::start_error(&error))?;
+    let site = Site::start(places, &options)?;
     let asked = |page: &str, answer: &str| {
-        let got = web.get(page).map_err(|error| format!("{page} does not answer: {error}"))?;
+        let got = site.web.get(page).map_err(|error| format!("{page} does not answer: {error}"))?;
         if got.status == 200 && got.body.ends_with(answer) {
             return Ok(got.cookies);
         }
         let last = last_words(&got.body);
-        let log = web.log();
-        let log = log.lines().rfind(|line| line.contains("PHP ")).unwrap_or_default();
-        Err(places.redact(&format!("Drupal's {page} fails ({}): {last} {log}", got.status)))
+        let log = site.last_php_message();
+        Err(site.places.redact(&format!("Drupal's {page} fails ({}): {last} {log}", got.status)))
     };
     let installed = asked("install", "installed\n");
     give_back(&root);
@@ -111,10 +108,10 @@ pub(super) fn open(
         visitors += &cookie.ok_or("Drupal's login sets no cookie")?;
         visitors.push('\n');
     }
-    fs::write(places.scratch().join("web/visitors"), visitors)
+    fs::write(site.places.scratch().join("web/visitors"), visitors)
         .map_err(|error| format!("the visitors cannot be told to the page: {error}"))?;
     let page = VisitedPage { contains: LOG_OUT, is_all: false };
-    Ok(LifecycleSite::of_pages(web, places, page))
+    Ok(LifecycleSite::of_pages(site, page))
 }
 
 /// The end of a page's text, without its tags.

@@ -2,13 +2,11 @@
 //!
 //! The overflow is the finding and no fault of the row, so these losses are counted apart.
 
-use std::path::Path;
-
 use sessile_results::{Overflow, Row, WebFigures};
 
 use crate::experiments::lifecycle::site::{LifecycleSite, SiteOptions};
+use crate::experiments::web::{WebPrograms, processes};
 use crate::experiments::{Bench, check_interrupted};
-use crate::php::PhpInstallation;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 
@@ -22,13 +20,13 @@ const PARALLEL: usize = 8;
 /// With none missing after these, a session takes less than a kilobyte: this cannot be that memory.
 const REQUESTS_MAX: u64 = MEGABYTES << 10;
 
-pub(super) fn run(bench: &mut Bench, php: &PhpInstallation, ab: &Path) -> Result<(), RunError> {
+pub(super) fn run(bench: &mut Bench, programs: &WebPrograms) -> Result<(), RunError> {
     for choice in bench.choices.clone().iter().filter(|choice| choice.store == STORE) {
         check_interrupted()?;
         bench.progress.set_message(&format!("{} until it is full", choice.title()));
         let variant = format!("{MEGABYTES}M");
         let row = Row { variant, ..bench.row(choice, OP, PARALLEL, 0) };
-        let row = match fill(bench, php, ab, choice)? {
+        let row = match fill(bench, programs, choice)? {
             Ok(overflow) => Row {
                 sessions: usize::try_from(overflow.held).unwrap_or(usize::MAX),
                 operations: overflow.made,
@@ -45,8 +43,7 @@ pub(super) fn run(bench: &mut Bench, php: &PhpInstallation, ab: &Path) -> Result
 
 fn fill(
     bench: &Bench,
-    php: &PhpInstallation,
-    ab: &Path,
+    programs: &WebPrograms,
     choice: &Choice,
 ) -> Result<Result<Overflow, String>, RunError> {
     let ContenderSource::Handler(handler) = choice.target else {
@@ -57,10 +54,10 @@ fn fill(
         sessions: REQUESTS_MAX / 4, // roughly as many as fit
         memory_megabytes: MEGABYTES,
         ttl: bench.settings.ttl,
-        processes: super::processes(&[PARALLEL]),
+        processes: processes(&[PARALLEL]),
         drupal: None,
     };
-    let site = match LifecycleSite::open(handler, php, &purpose) {
+    let site = match LifecycleSite::open(handler, &programs.php, &purpose) {
         Ok(site) => site,
         Err(why) => return Ok(Err(why)),
     };
@@ -68,7 +65,7 @@ fn fill(
     for _ in 0..REQUESTS_MAX / STEP as u64 {
         check_interrupted()?;
         // Errors at the moment of the overflow belong to it.
-        let made = match site.load(ab, STEP, PARALLEL) {
+        let made = match site.load(&programs.ab, STEP, PARALLEL) {
             Ok(load) => load,
             Err(why) => return Ok(Err(why)),
         };

@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sessile_core::{Durability, ErrorKind};
-use sessile_fixtures::{Web, WebOptions};
+use sessile_fixtures::WebOptions;
+use sessile_results::ServerWork;
 use sessile_results::php_handlers::SESSILE;
 use sessile_stores::Context;
 
-use crate::experiments::ab::{self, AbReport};
+use crate::experiments::ab::AbReport;
 use crate::experiments::lifecycle::drupal;
-use crate::experiments::lifecycle::redis_counters::{self, RedisCounters};
+use crate::experiments::redis_info::{figure, info};
+use crate::experiments::web::{Site, pair, settings};
 use crate::footprint::occupied;
 use crate::php::{Handler, MAGENTO_VARIABLE, PhpInstallation};
 use crate::private_places::PrivatePlaces;
-use crate::redact;
 
 /// The page, and its answer.
 const PAGE: &str = include_str!("../../../../../bench/contenders/php/lifecycle/page.php");
@@ -31,9 +32,7 @@ const SEEN: &str = "seen\n";
 pub(super) const CART_BYTES: usize = 1_039;
 
 pub(super) struct LifecycleSite {
-    // Dropped in this order: pages, server and directories.
-    web: Web,
-    places: PrivatePlaces,
+    pub site: Site,
     /// URL through which sessions of our handler are counted.
     store: Option<String>,
     on_redis: bool,
@@ -85,22 +84,23 @@ impl LifecycleSite {
                 .map_err(|error| format!("no fresh directory: {error}"))?;
         }
         let options = web_options(handler, php, purpose, &save_path, places.scratch());
-        let web =
-            Web::start(places.scratch(), &options).map_err(|error| redact::start_error(&error))?;
-        let store = (handler.save_handler == SESSILE).then_some(save_path);
-        let on_redis = handler.server == Some("redis-server");
-        let page = VisitedPage { contains: ANSWER, is_all: true };
-        let site = LifecycleSite { web, places, store, on_redis, page };
+        let site = LifecycleSite {
+            site: Site::start(places, &options)?,
+            store: (handler.save_handler == SESSILE).then_some(save_path),
+            on_redis: handler.server == Some("redis-server"),
+            page: VisitedPage { contains: ANSWER, is_all: true },
+        };
         if site.store.is_none() {
             // Before the first request: a handler on a database creates its table now.
-            site.count_sessions().map_err(|why| format!("{why} {}", site.last_php_message()))?;
+            site.count_sessions()
+                .map_err(|why| format!("{why} {}", site.site.last_php_message()))?;
         }
         Ok(site)
     }
 
     /// A site whose sessions nobody counts.
-    pub(super) fn of_pages(web: Web, places: PrivatePlaces, page: VisitedPage) -> LifecycleSite {
-        LifecycleSite { web, places, store: None, on_redis: false, page }
+    pub(super) fn of_pages(site: Site, page: VisitedPage) -> LifecycleSite {
+        LifecycleSite { site, store: None, on_redis: false, page }
     }
 
     /// Sends requests for the page with `ab`.
@@ -110,10 +110,7 @@ impl LifecycleSite {
         requests: usize,
         parallel: usize,
     ) -> Result<AbReport, String> {
-        let url = format!("http://{}/page", self.web.address());
-        let scratch = self.places.scratch().join("percentiles");
-        let load = ab::send_requests(ab, &url, self.page.is_all, requests, parallel, &scratch);
-        load.map_err(|why| self.places.redact(&why))
+        self.site.load(ab, "page", self.page.is_all, requests, parallel)
     }
 
     /// The bytes of an answer, if each is the same.
@@ -123,14 +120,13 @@ impl LifecycleSite {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let VisitedPage { contains, is_all } = &self.page;
-        let answer = self.web.get("page");
-        let answer = answer.map_err(|error| format!("the page does not answer: {error}"))?;
+        let answer = self.site.get("page")?;
         let is_right =
             if *is_all { answer.body == *contains } else { answer.body.contains(contains) };
         if answer.status == 200 && is_right {
             return Ok(());
         }
-        let body: String = self.places.redact(answer.body.trim()).chars().take(200).collect();
+        let body: String = self.site.places.redact(answer.body.trim()).chars().take(200).collect();
         Err(format!(
             "the page answers with status {} and a wrong check value: {body}",
             answer.status
@@ -140,67 +136,71 @@ impl LifecycleSite {
     /// Makes the only request of a visitor, and returns the number of cookies in its answer.
     pub(super) fn visit(&self, stores: bool, eager: bool) -> Result<usize, String> {
         let page = format!("visitor?stores={}&eager={}", u8::from(stores), u8::from(eager));
-        let answer =
-            self.web.get(&page).map_err(|error| format!("the page does not answer: {error}"))?;
+        let answer = self.site.get(&page)?;
         if answer.status == 200 && answer.body == SEEN {
             return Ok(answer.cookies.len());
         }
         Err(format!(
             "a visitor is answered with status {}: {}",
             answer.status,
-            self.places.redact(answer.body.trim())
+            self.site.places.redact(answer.body.trim())
         ))
     }
 
-    /// `None` if the server is not Redis.
-    pub(super) fn redis_counters(&self) -> Result<Option<RedisCounters>, String> {
-        let socket = self.places.server_socket().filter(|_| self.on_redis);
-        socket.map(redis_counters::ask).transpose()
+    /// What the server has done so far, and its memory; `None` if it is not Redis.
+    pub(super) fn redis_work(&self) -> Result<Option<ServerWork>, String> {
+        let socket = self.site.places.server_socket().filter(|_| self.on_redis);
+        let Some(socket) = socket else { return Ok(None) };
+        let told = info(socket).map_err(|error| {
+            format!("the Redis server does not report its counters: {:?}", error.kind())
+        })?;
+        let work = || {
+            Some(ServerWork {
+                // The private server never saves a snapshot, so this counts since its start.
+                changes: figure(&told, "rdb_changes_since_last_save")?,
+                received_bytes: figure(&told, "total_net_input_bytes")?,
+                grown_bytes: i64::try_from(figure(&told, "used_memory")?).ok()?,
+            })
+        };
+        let unknown = || "the Redis server reports no known counters".to_owned();
+        work().map(Some).ok_or_else(unknown)
     }
 
     pub(super) fn session_bytes(&self) -> Option<u64> {
-        (self.places.homes().len() > 0).then(|| self.places.homes().map(occupied).sum())
+        let mut homes = self.site.places.homes();
+        (homes.len() > 0).then(|| homes.by_ref().map(occupied).sum())
     }
 
     /// `None` if they cannot be counted.
     pub(super) fn count_sessions(&self) -> Result<Option<u64>, String> {
+        let uncounted = |why: String| {
+            self.site.places.redact(&format!("the sessions cannot be counted: {why}"))
+        };
         if let Some(store) = &self.store {
             let counted = sessile_stores::open(store, &Context::default())
                 .and_then(|sessions| sessions.stat());
             return match counted {
                 Ok(stat) => Ok(stat.complete.then_some(stat.sessions)),
                 Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(None),
-                Err(error) => {
-                    Err(self.places.redact(&format!("the sessions cannot be counted: {error}")))
-                }
+                Err(error) => Err(uncounted(error.to_string())),
             };
         }
         if !self.page.is_all {
             return Ok(None);
         }
-        let answer = self
-            .web
-            .get("count")
-            .map_err(|error| format!("the sessions cannot be counted: {error}"))?;
+        let answer = self.site.web.get("count").map_err(|error| uncounted(error.to_string()))?;
         let count = answer.body.trim().parse().ok().filter(|_| answer.status == 200);
-        count.map(Some).ok_or_else(|| {
-            format!("the sessions cannot be counted: {}", self.places.redact(answer.body.trim()))
-        })
+        count.map(Some).ok_or_else(|| uncounted(answer.body.trim().to_owned()))
     }
 
     /// Of nginx and PHP.
     pub(super) fn web_cpu(&self) -> Duration {
-        self.web.cpu_time()
+        self.site.web.cpu_time()
     }
 
     /// Of the handler's server.
     pub(super) fn server_cpu(&self) -> Duration {
-        self.places.server_cpu()
-    }
-
-    pub(super) fn last_php_message(&self) -> String {
-        self.places
-            .redact(self.web.log().lines().rfind(|line| line.contains("PHP ")).unwrap_or_default())
+        self.site.places.server_cpu()
     }
 }
 
@@ -211,34 +211,24 @@ fn web_options(
     save_path: &str,
     dir: &Path,
 ) -> WebOptions {
-    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let (megabytes, sessions) =
         (purpose.memory_megabytes.to_string(), purpose.sessions.to_string());
     let mut at_start = php.loading(handler);
     at_start.extend(handler.at_start.iter().map(|(name, value)| {
-        pair(name, &value.replace("{megabytes}", &megabytes).replace("{sessions}", &sessions))
+        pair(name, value.replace("{megabytes}", &megabytes).replace("{sessions}", &sessions))
     }));
     let mut pages =
         vec![pair("page.php", PAGE), pair("count.php", COUNT), pair("visitor.php", VISITOR)];
-    let mut settings = vec![
-        // As on Debian.
-        pair("session.gc_probability", "0"),
-        pair("session.gc_maxlifetime", &purpose.ttl.as_secs().to_string()),
-        pair("session.save_path", save_path),
-        pair("display_errors", "0"),
-        pair("log_errors", "1"),
-    ];
+    let mut settings = settings(purpose.ttl, save_path);
     match handler.source {
         Some(source) => {
             pages.push(pair("handler.php", source));
-            settings.push(pair(
-                "auto_prepend_file",
-                &dir.join("web/handler.php").display().to_string(),
-            ));
+            let prepended = dir.join("web/handler.php").display().to_string();
+            settings.push(pair("auto_prepend_file", prepended));
         }
         None => settings.push(pair("session.save_handler", handler.save_handler)),
     }
-    settings.extend(handler.settings.iter().map(|(name, value)| pair(name, value)));
+    settings.extend(handler.settings.iter().map(|(name, value)| pair(name, *value)));
     WebOptions { pages, at_start, settings, processes: purpose.processes }
 }
 

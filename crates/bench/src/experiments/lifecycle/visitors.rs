@@ -10,24 +10,22 @@
 //! All these handlers lock and keep sessions in memory, in the process or on a server, so that the
 //! rows differ only in the rule. They use the sites of the main measurement while those are idle.
 
-mod samples;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::experiments::lifecycle::redis_counters::RedisCounters;
+use sessile_results::histogram::Latencies;
+use sessile_results::php_handlers::SESSILE;
+use sessile_results::tables::visitors::{OP, OP_EAGER};
+use sessile_results::{CpuUs, LatencyUs, RoundSample, Row, ServerWork, Visitors, WebFigures};
+
+use crate::experiments::lifecycle::HandlerContender;
 use crate::experiments::lifecycle::site::{CART_BYTES, LifecycleSite};
-use crate::experiments::lifecycle::{HandlerContender, processes};
+use crate::experiments::web::{RoundSamples, processes};
 use crate::experiments::{Bench, choice_position};
 use crate::interruption::interrupted;
 use crate::monotonic::{cpu_us, now_ns};
 use crate::run::RunError;
 use crate::selection::Choice;
-use samples::{VisitorSample, VisitorSamples};
-use sessile_results::histogram::Latencies;
-use sessile_results::php_handlers::SESSILE;
-use sessile_results::tables::visitors::{OP, OP_EAGER};
-use sessile_results::{Row, ServerWork};
 
 /// PHP's files, the most common handler, ours, and ours on a server with counters of its own.
 const MEASURED: &[&str] = &["php-files#shm", "phpredis#lock", SESSILE, "sessile#redis"];
@@ -41,7 +39,23 @@ struct VisitorSeries<'a> {
     contender: &'a HandlerContender,
     /// `None` if the handler has no such rule.
     lazy: Option<bool>,
-    samples: VisitorSamples,
+    visits: RoundSamples<VisitorSample>,
+}
+
+/// A value that was not measured is absent, not zero.
+struct VisitorSample {
+    elapsed_ns: u64,
+    latencies: Latencies,
+    /// CPU time of this process, which makes requests; of nginx and PHP; and of the server.
+    client_us: f64,
+    web_us: f64,
+    server_us: f64,
+    cookies: u64,
+    records: Option<u64>,
+    /// Sessions afterwards.
+    kept: Option<u64>,
+    grown_bytes: Option<i64>,
+    server: Option<ServerWork>,
 }
 
 /// The values of `lazy` for a contender.
@@ -68,7 +82,7 @@ pub(super) fn run(
             all_series.push(VisitorSeries {
                 contender,
                 lazy: *lazy,
-                samples: VisitorSamples { failed: cold, ..VisitorSamples::default() },
+                visits: RoundSamples { failed: cold, ..RoundSamples::new() },
             });
         }
     }
@@ -78,10 +92,9 @@ pub(super) fn run(
     }
     let mut rows = Vec::new();
     for mut series in all_series {
-        series.samples.keep_rounds(rounds);
-        rows.push(
-            series.samples.into_row(row(bench, &series.contender.choice, series.lazy), series.lazy),
-        );
+        series.visits.keep_rounds(rounds);
+        let row = row(bench, &series.contender.choice, series.lazy);
+        rows.push(series.visits.into_row(row, series.lazy));
     }
     for (choice, why) in absent {
         rows.extend(
@@ -99,7 +112,7 @@ pub(super) fn run(
 
 fn measure(bench: &Bench, all_series: &mut [VisitorSeries<'_>]) -> usize {
     let sample = |series: &mut VisitorSeries<'_>, round| {
-        if series.samples.failed.is_none() {
+        if series.visits.failed.is_none() {
             bench.progress.set_message(&format!("{}: visitors", series.contender.choice.title()));
             series.sample(bench.settings.sessions, round);
         }
@@ -155,21 +168,25 @@ fn visit(
 impl VisitorSeries<'_> {
     fn sample(&mut self, visitors: usize, round: usize) {
         match self.try_sample(visitors) {
-            Ok(sample) => self.samples.samples.push(sample),
-            Err(why) => self.samples.failed = Some((round, self.contender.with_log_end(&why))),
+            Ok(sample) => self.visits.samples.push(sample),
+            Err(why) => self.visits.failed = Some((round, self.contender.with_log_end(&why))),
         }
     }
 
     fn try_sample(&self, visitors: usize) -> Result<VisitorSample, String> {
         let site = &self.contender.site;
         let (there, bytes_before, told) =
-            (site.count_sessions()?, site.session_bytes(), site.redis_counters()?);
+            (site.count_sessions()?, site.session_bytes(), site.redis_work()?);
         let (client, web, server) = (cpu_us(), site.web_cpu(), site.server_cpu());
         let (elapsed_ns, latencies, cookies) = visit(site, visitors, self.lazy)?;
         let client_us = cpu_us().saturating_sub(client) as f64;
         let web_us = site.web_cpu().saturating_sub(web).as_secs_f64() * 1e6;
         let server_us = site.server_cpu().saturating_sub(server).as_secs_f64() * 1e6;
-        let server = told.zip(site.redis_counters()?).map(|(before, after)| work(&before, &after));
+        let server = told.zip(site.redis_work()?).map(|(before, after)| ServerWork {
+            changes: after.changes.saturating_sub(before.changes),
+            received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
+            grown_bytes: after.grown_bytes - before.grown_bytes,
+        });
         let memory = server.map(|server| server.grown_bytes);
         let directory =
             site.session_bytes().zip(bytes_before).map(|(now, before)| growth(before, now));
@@ -197,18 +214,68 @@ impl VisitorSeries<'_> {
     }
 }
 
+impl RoundSamples<VisitorSample> {
+    fn into_row(self, row: Row, lazy: Option<bool>) -> Row {
+        let samples = &self.samples;
+        let mut latencies = Latencies::new();
+        samples.iter().for_each(|sample| latencies.add(&sample.latencies));
+        let rounds: Vec<RoundSample> = samples.iter().map(VisitorSample::round).collect();
+        let all = row.sessions * samples.len();
+        let each = |part: fn(&VisitorSample) -> f64| {
+            samples.iter().map(part).sum::<f64>() / all.max(1) as f64
+        };
+        Row {
+            rounds: samples.len(),
+            ops_per_second: RoundSample::spread(&rounds),
+            samples: rounds,
+            latency_us: LatencyUs::new(&latencies),
+            operations: all as u64,
+            cpu_us_per_op: CpuUs {
+                client: each(|it| it.client_us),
+                server: each(|it| it.server_us),
+            },
+            web: self.totals(row.sessions, lazy).map(|visitors| WebFigures {
+                sessions_kept: samples.last().and_then(|sample| sample.kept),
+                cpu_us_per_op: each(|it| it.web_us),
+                visitors: Some(visitors),
+                ..WebFigures::default()
+            }),
+            failed: self.failure(),
+            ..row
+        }
+    }
+
+    /// The sum over all samples; `None` without a sample.
+    fn totals(&self, visitors: usize, lazy: Option<bool>) -> Option<Visitors> {
+        let samples = &self.samples;
+        let has_server = samples.first()?.server.is_some();
+        let of_server = || samples.iter().filter_map(|sample| sample.server.as_ref());
+        Some(Visitors {
+            visitors: (visitors * samples.len()) as u64,
+            storing: records_expected(visitors, Some(true)) * samples.len() as u64,
+            lazy_start: lazy,
+            records: samples.iter().map(|sample| sample.records).sum(),
+            cookies: samples.iter().map(|sample| sample.cookies).sum(),
+            grown_bytes: samples.iter().map(|sample| sample.grown_bytes).sum(),
+            server: has_server.then(|| ServerWork {
+                changes: of_server().map(|work| work.changes).sum(),
+                received_bytes: of_server().map(|work| work.received_bytes).sum(),
+                grown_bytes: of_server().map(|work| work.grown_bytes).sum(),
+            }),
+        })
+    }
+}
+
+impl VisitorSample {
+    fn round(&self) -> RoundSample {
+        RoundSample::new(self.latencies.count(), self.elapsed_ns, &self.latencies)
+    }
+}
+
 /// Visitors who store something, and the others where empty sessions are stored.
 fn records_expected(visitors: usize, lazy: Option<bool>) -> u64 {
     let left = (0..visitors).filter(|number| lazy != Some(true) || stores(*number));
     left.count() as u64
-}
-
-fn work(before: &RedisCounters, after: &RedisCounters) -> ServerWork {
-    ServerWork {
-        changes: after.changes.saturating_sub(before.changes),
-        received_bytes: after.received_bytes.saturating_sub(before.received_bytes),
-        grown_bytes: growth(before.memory_bytes, after.memory_bytes),
-    }
 }
 
 /// Negative if it shrank.
@@ -249,5 +316,67 @@ mod tests {
     #[test]
     fn what_shrinks_grows_by_less_than_nothing() {
         assert_eq!([growth(3, 10), growth(10, 3), growth(0, u64::MAX)], [7, -7, i64::MAX]);
+    }
+
+    fn sample(bytes: i64) -> VisitorSample {
+        let server = Some(ServerWork { changes: 7, received_bytes: 900, grown_bytes: bytes });
+        let mut latencies = Latencies::new();
+        (1..=1_000).for_each(|us| latencies.record(us * 1_000));
+        VisitorSample {
+            elapsed_ns: 500_000_000,
+            latencies,
+            client_us: 100.0,
+            web_us: 4_000.0,
+            server_us: 40.0,
+            cookies: 10,
+            records: Some(10),
+            kept: Some(210),
+            grown_bytes: Some(bytes),
+            server,
+        }
+    }
+
+    /// A row without a sample said of its visitors that they had left 0 records and 0 bytes, and a
+    /// sound one that they had cost nothing.
+    #[test]
+    fn what_was_measured_is_in_the_row_and_what_was_not_is_no_nought() {
+        let bare = || Row { sessions: 10, ..Row::default() };
+        let taken = RoundSamples { samples: vec![sample(4_096), sample(-12_288)], failed: None };
+        let row = taken.into_row(bare(), None);
+        let web = row.web.unwrap();
+        assert_eq!((row.rounds, row.operations, web.sessions_kept), (2, 20, Some(210)));
+        assert_eq!(
+            (row.cpu_us_per_op.client, row.cpu_us_per_op.server, web.cpu_us_per_op),
+            (10.0, 4.0, 400.0)
+        );
+        assert!(row.latency_us.p999 > row.latency_us.p99, "{:?}", row.latency_us);
+        let left = web.visitors.unwrap();
+        assert_eq!((left.visitors, left.records, left.cookies), (20, Some(20), 20));
+        let server = left.server.unwrap();
+        assert_eq!(
+            (left.grown_bytes, server.grown_bytes, server.changes),
+            (Some(-8_192), -8_192, 14),
+            "it has shrunk"
+        );
+
+        let taken = RoundSamples { samples: Vec::new(), failed: Some((0, "no answer".to_owned())) };
+        let row = taken.into_row(bare(), None);
+        assert!(row.web.is_none() && row.rounds == 0 && row.failed.is_some(), "{row:#?}");
+    }
+
+    /// A signal in the second round threw the first one away.
+    #[test]
+    fn whole_rounds_are_kept_and_what_a_signal_spoilt_is_no_failure() {
+        let spoilt =
+            || Some((1, "10 visitors should have left 10 records, 3 are there".to_owned()));
+        let mut taken = RoundSamples { samples: vec![sample(0)], failed: spoilt() };
+        taken.keep_rounds(1);
+        assert!(taken.samples.len() == 1 && taken.failed.is_none());
+        let mut taken = RoundSamples { samples: vec![sample(0), sample(0)], failed: None };
+        taken.keep_rounds(1);
+        assert_eq!(taken.samples.len(), 1);
+        let mut taken = RoundSamples { samples: vec![sample(0)], failed: spoilt() };
+        taken.keep_rounds(2);
+        assert!(taken.failed.is_some(), "it failed in a whole round");
     }
 }

@@ -4,20 +4,21 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use sessile_core::{Clock, Durability, Key};
-use sessile_fixtures::{Web, WebOptions};
+use sessile_fixtures::WebOptions;
 use sessile_results::LargestEntry;
 use sessile_results::php_handlers::SESSILE;
 use sessile_scan::{Pause, ScanPace, ScanSummary};
 use sessile_stores::Context;
 
 use super::cache::RegistryCache;
+use crate::experiments::ab::AbReport;
+use crate::experiments::web::{Site, pair, settings};
 use crate::php::PhpInstallation;
 use crate::private_places::PrivatePlaces;
-use crate::redact;
 
 const PAGE: &str = include_str!("../../../../../bench/contenders/php/rebuild/page.php");
 /// The registry's id in `session.php`.
@@ -32,9 +33,7 @@ const SCAN: ScanPace =
     ScanPace { page: 500, pause: Pause::NONE, time_max: Some(Duration::from_secs(10)) };
 
 pub(super) struct RebuildSite {
-    // Dropped in this order: pages, server and directories.
-    web: Web,
-    places: PrivatePlaces,
+    site: Site,
     /// The page opens it.
     store: String,
     large: Option<String>,
@@ -65,49 +64,35 @@ impl RebuildSite {
         let places = PrivatePlaces::open(&[large], server, Durability::None, arguments)?;
         let large = places.fill(large);
         let path = places.fill(handler.save_path).replace("{large}", &large);
-        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let mut settings = vec![
-            pair("session.gc_probability", "0"),
-            pair("session.gc_maxlifetime", &TTL.as_secs().to_string()),
-            pair("session.save_path", &path),
-            pair("memory_limit", "512M"),
-            pair("display_errors", "0"),
-            pair("log_errors", "1"),
-        ];
+        let mut settings = settings(TTL, &path);
+        settings.push(pair("memory_limit", "512M"));
         settings.extend(
             (handler.save_handler == SESSILE).then(|| pair("session.save_handler", SESSILE)),
         );
         let pages =
             vec![pair("page.php", PAGE), pair("cache.php", handler.source.unwrap_or_default())];
         let options = WebOptions { pages, at_start: php.loading(handler), settings, processes };
-        let web =
-            Web::start(places.scratch(), &options).map_err(|error| redact::start_error(&error))?;
+        let site = Site::start(places, &options)?;
         let (large, query) = (cache.large.map(|_| large), cache.query);
-        Ok(RebuildSite { web, places, store: path, large, bytes, query })
+        Ok(RebuildSite { site, store: path, large, bytes, query })
     }
 
     fn page(&self) -> String {
         format!("page?bytes={}{}", self.bytes, self.query)
     }
 
-    pub(super) fn url(&self) -> String {
-        format!("http://{}/{}", self.web.address(), self.page())
-    }
-
-    /// `ab` writes it.
-    pub(super) fn scratch(&self) -> PathBuf {
-        self.places.scratch().join("percentiles")
-    }
-
-    fn views_file(&self) -> PathBuf {
-        self.places.scratch().join("web").join("steps")
+    /// Sends requests for the page with `ab`.
+    pub(super) fn load(
+        &self,
+        ab: &Path,
+        requests: usize,
+        parallel: usize,
+    ) -> Result<AbReport, String> {
+        self.site.load(ab, &self.page(), true, requests, parallel)
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
-        let answer = self
-            .web
-            .get(&self.page())
-            .map_err(|error| format!("the page does not answer: {error}"))?;
+        let answer = self.site.get(&self.page())?;
         if answer.status == 200 && answer.body.len() as u64 == ANSWER_BYTES {
             return Ok(());
         }
@@ -121,7 +106,7 @@ impl RebuildSite {
 
     /// The views since the last call.
     pub(super) fn views(&self) -> Result<Vec<PageView>, String> {
-        let steps = self.views_file();
+        let steps = self.site.places.scratch().join("web").join("steps");
         let text = std::fs::read_to_string(&steps).unwrap_or_default();
         let _ = std::fs::remove_file(steps); // the next view creates it
         text.lines()
@@ -133,12 +118,12 @@ impl RebuildSite {
     }
 
     pub(super) fn log(&self) -> Vec<String> {
-        self.web.log().lines().map(|line| self.places.redact(line)).collect()
+        self.site.web.log().lines().map(|line| self.site.places.redact(line)).collect()
     }
 
     /// Bytes of memcached's entries.
     pub(super) fn stored(&self) -> Option<u64> {
-        let mut asking = UnixStream::connect(self.places.server_socket()?).ok()?;
+        let mut asking = UnixStream::connect(self.site.places.server_socket()?).ok()?;
         asking.set_read_timeout(Some(ANSWER_WITHIN)).ok()?;
         asking.write_all(b"stats\r\nquit\r\n").ok()?;
         let mut answer = String::new();
