@@ -1,7 +1,7 @@
 //! The default settings of each experiment. A quick preset takes at most four minutes with all
 //! servers installed.
 
-use sessile_results::experiment::Experiment;
+use sessile_results::Experiment;
 pub(crate) struct Preset {
     /// Empty: the powers of two up to the number of processors, and that number.
     pub workers: &'static [usize],

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 use sessile_fixtures::{ServerKind, Web};
-use sessile_results::experiment::Experiment;
+use sessile_results::Experiment;
 use sessile_stores::registry::STORES;
 
 use crate::experiments::{languages, rebuild, web};

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use sessile_core::ErrorKind;
 use sessile_fixtures::Awake;
-use sessile_results::Report;
-use sessile_results::UsageError;
 use sessile_results::statistics::confidence_of_range;
+use sessile_results::{Report, UsageError};
 use sessile_stores::Context;
 
 use crate::all::SeriesPosition;

@@ -2,10 +2,7 @@
 
 use sessile_core::Durability;
 use sessile_fixtures::ServerKind;
-use sessile_results::UsageError;
-use sessile_results::experiment::Experiment;
-use sessile_results::naming;
-use sessile_results::{AS_CONFIGURED, LeftOut};
+use sessile_results::{AS_CONFIGURED, Experiment, LeftOut, UsageError, naming};
 use sessile_stores::registry::{self, STORES};
 use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 

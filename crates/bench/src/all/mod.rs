@@ -20,9 +20,8 @@ use plan::PlannedPart;
 pub(crate) use plan::SeriesPosition;
 pub use plan::{FinishedPart, SeriesPlan};
 use presets::SeriesEntry;
-use sessile_results::UsageError;
 use sessile_results::collection::{PartState, SeriesPart};
-use sessile_results::experiment::Experiment;
+use sessile_results::{Experiment, UsageError};
 pub use summary::SeriesSummary;
 
 #[derive(Clone, Debug)]
@@ -90,29 +89,16 @@ impl SeriesOptions {
         if stores.is_empty() && !self.stores.is_empty() {
             return Err(UsageError("none of --stores is a contender of it".to_owned()));
         }
-        let options = self.options(entry, tier, stores);
-        run::resolve(entry.experiment, &options)?;
-        Ok(PlannedPart { experiment: entry.experiment, options, part })
-    }
-
-    fn options(&self, entry: &SeriesEntry, tier: Durability, stores: Vec<String>) -> Options {
-        let own = presets::overrides(entry, self.quick);
-        Options {
+        let options = Options {
             stores,
-            workers: own.workers.map(<[usize]>::to_vec),
-            sessions: own.sessions.map(<[usize]>::to_vec),
-            seconds: own.seconds,
-            rounds: own.rounds,
-            rate: entry.rate(),
-            as_published: entry.as_published(),
-            fill_max: own.fill_max,
             seed: self.seed,
             quick: self.quick,
             durability: tier,
-            nearest_tier: entry.takes_nearest_tier(),
             command: self.command.clone(),
-            ..Options::default()
-        }
+            ..presets::options(entry, self.quick)
+        };
+        run::resolve(entry.experiment, &options)?;
+        Ok(PlannedPart { experiment: entry.experiment, options, part })
     }
 
     /// The given names that the experiment knows.

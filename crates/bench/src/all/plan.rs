@@ -5,9 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use sessile_results::Report;
 use sessile_results::collection::{Collection, LeftOutExperiment, PartState, SeriesPart};
-use sessile_results::experiment::Experiment;
+use sessile_results::{Experiment, Report};
 
 use super::SeriesSummary;
 use crate::interruption::interrupted;

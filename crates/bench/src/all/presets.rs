@@ -6,7 +6,9 @@
 //! and fewer sessions only widen the spread.
 
 use sessile_core::Durability;
-use sessile_results::experiment::Experiment;
+use sessile_results::Experiment;
+
+use crate::options::Options;
 
 /// An experiment in one form.
 #[derive(Clone, Copy, Debug)]
@@ -64,18 +66,6 @@ impl SeriesEntry {
     pub(super) fn takes_nearest_tier(&self) -> bool {
         matches!(self.form, ExperimentForm::Paced(_)) || self.experiment == Experiment::Faults
     }
-
-    /// Requests a second of each worker.
-    pub(super) fn rate(&self) -> Option<f64> {
-        match self.form {
-            ExperimentForm::Paced(rate) => Some(f64::from(rate)),
-            _ => None,
-        }
-    }
-
-    pub(super) fn as_published(&self) -> bool {
-        self.form == ExperimentForm::AsPublished
-    }
 }
 
 /// Cheap experiments first, so that an early stop loses little.
@@ -98,64 +88,57 @@ pub(super) const ORDER: &[SeriesEntry] = &[
     SeriesEntry::plain(Experiment::Gc),
 ];
 
-/// Overrides; `None`: the experiment's preset.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PresetOverrides {
-    pub workers: Option<&'static [usize]>,
-    pub sessions: Option<&'static [usize]>,
-    pub seconds: Option<f64>,
-    pub rounds: Option<usize>,
-    pub fill_max: Option<f64>,
-}
-
 /// Two syncs of the tier `1s`.
 const SYNCED_SECONDS: f64 = 2.0;
 
-pub(super) fn overrides(entry: &SeriesEntry, quick: bool) -> PresetOverrides {
-    match entry.form {
+/// The options of a part that are not those of the series.
+pub(super) fn options(entry: &SeriesEntry, quick: bool) -> Options {
+    let own = match entry.form {
         ExperimentForm::Plain => plain(entry.experiment, quick),
         // Shorter samples may miss the sync, which comes once a second. As many sessions in `1s` as
         // at a rate. Each that is filled in is synced by itself in the tier `commit`.
-        ExperimentForm::InTier(tier) => PresetOverrides {
-            workers: Some(&[8]),
+        ExperimentForm::InTier(tier) => Options {
+            workers: Some(vec![8]),
             sessions: Some(match (quick, tier) {
-                (true, _) => &[5_000],
-                (false, Durability::Commit) => &[5_000],
-                (false, _) => &[20_000],
+                (true, _) | (false, Durability::Commit) => vec![5_000],
+                (false, _) => vec![20_000],
             }),
             seconds: Some(SYNCED_SECONDS),
             rounds: quick.then_some(1),
-            fill_max: None,
+            ..Options::default()
         },
         // What the published form times besides the stores exceeds the loss of precision.
-        ExperimentForm::AsPublished => PresetOverrides {
-            sessions: Some(&[10_000]),
+        ExperimentForm::AsPublished => Options {
+            as_published: true,
+            sessions: Some(vec![10_000]),
             seconds: Some(0.5),
             rounds: Some(3),
-            ..PresetOverrides::default()
+            ..Options::default()
         },
         // A rate that was kept up with speaks for sites with no more sessions. What saturates a
         // store does so in each round.
-        ExperimentForm::Paced(rate) => PresetOverrides {
-            workers: Some(&[8]),
-            sessions: Some(if quick { &[2_500] } else { &[20_000] }),
+        ExperimentForm::Paced(rate) => Options {
+            workers: Some(vec![8]),
+            rate: Some(f64::from(rate)),
+            sessions: Some(vec![if quick { 2_500 } else { 20_000 }]),
             seconds: Some(SYNCED_SECONDS),
             rounds: Some(match (quick, rate) {
                 (true, _) => 1,
                 (false, 250) => 3,
                 (false, _) => 2,
             }),
-            fill_max: None,
+            ..Options::default()
         },
-    }
+    };
+    Options { nearest_tier: entry.takes_nearest_tier(), ..own }
 }
 
-fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
-    let own = |sessions, seconds, rounds| PresetOverrides {
-        sessions,
+fn plain(experiment: Experiment, quick: bool) -> Options {
+    let own = |sessions: Option<&[usize]>, seconds, rounds| Options {
+        sessions: sessions.map(<[usize]>::to_vec),
         seconds,
         rounds,
-        ..PresetOverrides::default()
+        ..Options::default()
     };
     match (experiment, quick) {
         // Costs a wider spread. `scale` shows the effect of the number of sessions.
@@ -168,15 +151,15 @@ fn plain(experiment: Experiment, quick: bool) -> PresetOverrides {
         (Experiment::Contention, true) => own(None, Some(0.3), Some(1)),
         (Experiment::Contention, false) => own(None, Some(1.0), Some(3)),
         // One step of ten times at one worker.
-        (Experiment::Scale, true) => PresetOverrides {
-            workers: Some(&[1]),
+        (Experiment::Scale, true) => Options {
+            workers: Some(vec![1]),
             fill_max: Some(0.7),
             ..own(Some(&[1_000, 10_000]), None, Some(1))
         },
         // All stores, and as many sizes as the time for filling allows. Rows are
         // compared with the same store at other sizes, so short samples suffice. The largest size
         // would cost more than all others and not fit into many machines.
-        (Experiment::Scale, false) => PresetOverrides {
+        (Experiment::Scale, false) => Options {
             fill_max: Some(15.0),
             ..own(Some(&[10_000, 100_000, 1_000_000]), Some(0.3), None)
         },
@@ -210,9 +193,9 @@ mod tests {
     #[test]
     fn the_flags_of_a_form_say_what_it_is() {
         for entry in ORDER {
-            let paced = entry.rate().map(|rate| {
-                format!("--rate {rate} --workers {:?}", overrides(entry, true).workers.unwrap())
-            });
+            let own = options(entry, true);
+            let paced =
+                own.rate.map(|rate| format!("--rate {rate} --workers {:?}", own.workers.unwrap()));
             let words = paced.unwrap_or_default().replace(['[', ']'], "");
             let words = match entry.form {
                 ExperimentForm::AsPublished => "--as-published".to_owned(),
@@ -229,8 +212,9 @@ mod tests {
     #[test]
     fn requests_and_kills_are_measured_in_the_tier_of_sites_that_must_not_lose_sessions() {
         let tiers = |experiment, asked, quick| -> Vec<Durability> {
-            let parts =
-                ORDER.iter().filter(|it| it.experiment == experiment && it.rate().is_none());
+            let parts = ORDER
+                .iter()
+                .filter(|it| it.experiment == experiment && options(it, quick).rate.is_none());
             parts.filter_map(|it| it.tier(asked, quick)).collect()
         };
         let (none, second, commit) = (Durability::None, Durability::Second, Durability::Commit);
@@ -244,7 +228,7 @@ mod tests {
     /// A sample of 0.2 seconds met a sync in one of five cases.
     #[test]
     fn where_a_sync_comes_once_a_second_a_sample_lasts_for_two() {
-        let long = |entry: &SeriesEntry, quick| overrides(entry, quick).seconds >= Some(2.0);
+        let long = |entry: &SeriesEntry, quick| options(entry, quick).seconds >= Some(2.0);
         let synced =
             |it: &&SeriesEntry| it.tier(Durability::None, true) == Some(Durability::Second);
         let parts: Vec<&SeriesEntry> =

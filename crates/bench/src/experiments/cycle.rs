@@ -3,7 +3,7 @@
 //! The figure that matters for an application. The loop is closed, or runs at a fixed rate with
 //! latency from the moment when a request was due.
 
-use sessile_results::workload::Workload;
+use sessile_results::Workload;
 
 use crate::experiments::Bench;
 use crate::experiments::throughput::{self, MeasuredOp};

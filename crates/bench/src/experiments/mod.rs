@@ -35,8 +35,7 @@ use crate::worker::PendingCleanup;
 use crate::worker::process::Launch;
 use crate::worker::protocol::ContenderFailure;
 use ready_contender::ReadyContender;
-use sessile_results::LeftOut;
-use sessile_results::{LatencyUs, Row};
+use sessile_results::{LatencyUs, LeftOut, Row};
 
 pub(crate) struct Bench {
     pub settings: Settings,

@@ -3,8 +3,7 @@
 //! A request begins a small session and commits a large payload. The outcome combines the store's
 //! answer with its content afterwards: stored, refused with the old payload in place, or lost.
 
-use sessile_results::SaveOutcome;
-use sessile_results::{Oversize, Row};
+use sessile_results::{Oversize, Row, SaveOutcome};
 
 use crate::experiments::{Bench, ReadyContender, check_interrupted, latency_of_few};
 use crate::oversize::SIZES;

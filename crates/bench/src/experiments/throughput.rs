@@ -4,9 +4,7 @@
 //! order drawn from the seed, so that a slow minute of the machine hits all of them. Counterparts
 //! are set up anew between rounds (`setups`).
 
-use sessile_results::LeftOut;
-use sessile_results::Row;
-use sessile_results::WorkerMemory;
+use sessile_results::{LeftOut, Row, WorkerMemory};
 
 use crate::baseline;
 use crate::experiments::ready_contender::TOO_SLOW;

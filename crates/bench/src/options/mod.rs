@@ -7,10 +7,10 @@ mod settings;
 use std::path::PathBuf;
 
 use sessile_core::Durability;
-use sessile_results::workload::Workload;
+use sessile_results::Workload;
 use sessile_scan::Profile;
 
-pub use sessile_results::experiment::{CycleOp, Experiment};
+pub use sessile_results::{CycleOp, Experiment};
 pub(crate) use settings::Settings;
 
 /// The flags as given. `None`: the preset decides.

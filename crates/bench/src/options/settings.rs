@@ -7,9 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sessile_core::Durability;
-use sessile_results::UsageError;
-use sessile_results::experiment::{CycleOp, Experiment};
-use sessile_results::workload::Workload;
+use sessile_results::{CycleOp, Experiment, UsageError, Workload};
 
 use super::Options;
 use crate::defaults::{
@@ -85,8 +83,8 @@ impl Options {
         in_range_of("--round-trip", round_trip_ms, 0.01, ROUND_TRIP_MS_MAX, "ms")?;
         let fill_seconds = self.fill_max.unwrap_or(FILL_SECONDS_MAX);
         in_range_of("--fill-max", fill_seconds, 0.01, FILL_SECONDS_MAX, "s")?;
-        // Sessions must outlive filling and rounds, which can exceed the usual ttl on a slow store.
         let lock_ttl = if self.quick { FAULTS_LOCK_TTL_QUICK } else { FAULTS_LOCK_TTL };
+        // Sessions must outlive filling and rounds, which can exceed the usual ttl on a slow store.
         let long = matches!(experiment, Experiment::Scale | Experiment::Lifecycle);
         Ok(Settings {
             experiment,

@@ -3,9 +3,8 @@
 //! All handlers keep their connections between requests, as ours does.
 
 use sessile_core::Durability;
-use sessile_results::UsageError;
-use sessile_results::naming;
 use sessile_results::php_handlers::SESSILE;
+use sessile_results::{UsageError, naming};
 
 use crate::selection::{Choice, ContenderSource};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sessile_core::Durability;
-use sessile_results::workload::Workload;
+use sessile_results::Workload;
 
 use crate::payload_spread::PayloadSpread;
 use crate::worker::faults::{FaultTask, SessionAccess};

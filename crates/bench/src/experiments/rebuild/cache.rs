@@ -1,9 +1,8 @@
 //! The places where a page can keep its registry, as PHP [`Handler`]s.
 
 use sessile_core::Durability;
-use sessile_results::UsageError;
-use sessile_results::naming;
 use sessile_results::php_handlers::SESSILE;
+use sessile_results::{UsageError, naming};
 
 use crate::php::Handler;
 
