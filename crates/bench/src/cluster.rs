@@ -12,7 +12,7 @@ use sessile_results::DurabilityPromise;
 use sessile_stores::registry;
 
 use crate::network::DelayedPort;
-use crate::reference;
+use crate::reference::{self, AfterDeath};
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::protocol::ContenderSpec;
 
@@ -43,16 +43,20 @@ static CONTENDERS: [ClusterContender; 4] = [
 ];
 
 pub(crate) fn choices() -> impl Iterator<Item = Choice> {
-    CONTENDERS.iter().map(|contender| Choice {
-        store: contender.store,
-        variant: contender.variant.to_owned(),
-        shown_url: contender.url("<hosts>"),
-        target: ContenderSource::Cluster(contender),
-        over_socket: true,
-        shared_by_processes: true,
-        creates: true,
-        reconnects: false,
-        durability: Durability::None.name(),
+    CONTENDERS.iter().map(|contender| {
+        let of_store = registry::by_name(contender.store);
+        let of_store = of_store.map(|entry| AfterDeath::of_store(&entry.capabilities));
+        let of_row = || reference::by_name(contender.store).map(|row| row.after_death);
+        let (target, url) = (ContenderSource::Cluster(contender), contender.url("<hosts>"));
+        let none = Durability::None.name();
+        Choice {
+            server: Some(SERVER),
+            over_socket: true,
+            after_death: of_store.or_else(of_row).unwrap_or(AfterDeath::NoLock),
+            // What replicas have counts, and not what disks have.
+            tiers: Some(&[Durability::None]),
+            ..Choice::new(contender.store, contender.variant, url, target, none)
+        }
     })
 }
 

@@ -40,21 +40,20 @@ enum OwnedResources {
 }
 
 impl Deployment {
+    fn new(what: ContenderSpec, keep: OwnedResources) -> Deployment {
+        let (server_pid, socket, dir) = (None, None, None);
+        Deployment { what, server_pid, socket, dir, hidden: Vec::new(), network: None, keep }
+    }
+
     pub(crate) fn start(
         choice: &Choice,
         round_trip: Option<Duration>,
     ) -> Result<Deployment, String> {
         if let ContenderSource::Cluster(contender) = choice.target {
             let cluster = PrivateCluster::start(round_trip).map_err(|error| error.to_string())?;
-            return Ok(Deployment {
-                what: contender.opened(&cluster),
-                server_pid: None,
-                socket: None,
-                dir: None,
-                hidden: Vec::new(),
-                network: None,
-                keep: OwnedResources::Cluster { cluster: Box::new(cluster) },
-            });
+            let what = contender.opened(&cluster);
+            let keep = OwnedResources::Cluster { cluster: Box::new(cluster) };
+            return Ok(Deployment::new(what, keep));
         }
         let mut stage = Deployment::start_local(choice)?;
         if let (Some(round_trip), Some(server)) = (round_trip, &stage.socket) {
@@ -77,51 +76,45 @@ impl Deployment {
     }
 
     fn start_local(choice: &Choice) -> Result<Deployment, String> {
-        let extra = choice.server_arguments().iter().map(OsString::from).collect();
+        let extra = choice.server_arguments.iter().map(OsString::from).collect();
         let options = ServerOptions { durability: choice.tier(), measured: true, extra };
         match choice.target {
-            ContenderSource::Fixture(entry, fixture, _) => {
+            ContenderSource::Fixture(entry, fixture) => {
                 let mut instance =
                     Instance::start(entry, fixture, &options).map_err(|error| error.to_string())?;
                 let dir = instance.dir().to_owned();
                 let name = if fixture.url.contains("{shm}") { "<shm>" } else { "<disk>" };
+                let (url, server_pid) = (instance.url().to_owned(), instance.server_pid());
+                let what = ContenderSpec::Store { url, reconnects: choice.reconnects };
+                let socket = instance.server().map(|server| server.socket().to_owned());
+                let keep = OwnedResources::Instance { instance: Box::new(instance) };
                 Ok(Deployment {
-                    what: ContenderSpec::Store {
-                        url: instance.url().to_owned(),
-                        reconnects: choice.reconnects,
-                    },
-                    server_pid: instance.server_pid(),
-                    socket: instance.server().map(|server| server.socket().to_owned()),
+                    server_pid,
+                    socket,
                     hidden: vec![(dir.display().to_string(), name)],
-                    dir: instance.server_pid().is_none().then_some(dir),
-                    network: None,
-                    keep: OwnedResources::Instance { instance: Box::new(instance) },
+                    dir: server_pid.is_none().then_some(dir),
+                    ..Deployment::new(what, keep)
                 })
             }
-            ContenderSource::Url(_, url) => Ok(Deployment {
-                what: ContenderSpec::Store { url: url.to_owned(), reconnects: false },
-                server_pid: None,
-                socket: None,
-                dir: dir_in_url(choice, url),
-                hidden: hidden_in_url(url),
-                network: None,
-                keep: OwnedResources::Nothing,
-            }),
-            ContenderSource::Handler(handler) => {
-                Err(format!("{} runs in PHP only", handler.title()))
+            ContenderSource::Url(_, url) => {
+                let what = ContenderSpec::Store { url: url.to_owned(), reconnects: false };
+                Ok(Deployment {
+                    dir: dir_in_url(choice, url),
+                    hidden: hidden_in_url(url),
+                    ..Deployment::new(what, OwnedResources::Nothing)
+                })
             }
-            ContenderSource::Language(it) => Err(format!("{} runs in its runtime only", it.name)),
-            ContenderSource::Cluster(it) => Err(format!("{} has several servers", it.store)),
-            ContenderSource::Test(name, place) => Ok(Deployment {
-                what: ContenderSpec::Test { name: name.to_owned(), place: place.into() },
-                server_pid: None,
-                socket: None,
-                dir: Some(place.into()),
-                hidden: Vec::new(),
-                network: None,
-                keep: OwnedResources::Nothing,
-            }),
+            ContenderSource::Test(name, place) => {
+                let what = ContenderSpec::Test { name: name.to_owned(), place: place.into() };
+                let keep = OwnedResources::Nothing;
+                Ok(Deployment { dir: Some(place.into()), ..Deployment::new(what, keep) })
+            }
             ContenderSource::Reference(reference) => start_reference(reference, &options),
+            ContenderSource::Handler(_)
+            | ContenderSource::Language(_)
+            | ContenderSource::Cluster(_) => {
+                Err(format!("{} is started by its own experiment", choice.title()))
+            }
         }
     }
 
@@ -227,26 +220,15 @@ fn start_reference(reference: &Reference, options: &ServerOptions) -> Result<Dep
         durability: options.durability.name().to_owned(),
     };
     let Some(kind) = reference.server.and_then(ServerKind::by_name) else {
-        return Ok(Deployment {
-            what: what(dir.path()),
-            server_pid: None,
-            socket: None,
-            dir: Some(dir.path().to_owned()),
-            hidden,
-            network: None,
-            keep: OwnedResources::Dir { _dir: dir },
-        });
+        let (what, place) = (what(dir.path()), dir.path().to_owned());
+        let keep = OwnedResources::Dir { _dir: dir };
+        return Ok(Deployment { dir: Some(place), hidden, ..Deployment::new(what, keep) });
     };
     let server = Server::start(kind, dir.path(), options).map_err(|error| error.to_string())?;
-    Ok(Deployment {
-        what: what(server.socket()),
-        server_pid: Some(server.pid()),
-        socket: Some(server.socket().to_owned()),
-        dir: None,
-        hidden,
-        network: None,
-        keep: OwnedResources::Server { server: Box::new(server), _dir: dir },
-    })
+    let (what, server_pid) = (what(server.socket()), Some(server.pid()));
+    let socket = Some(server.socket().to_owned());
+    let keep = OwnedResources::Server { server: Box::new(server), _dir: dir };
+    Ok(Deployment { server_pid, socket, hidden, ..Deployment::new(what, keep) })
 }
 
 /// The directory of a reference row, and how it is shown. A server's is on disk, as that of the

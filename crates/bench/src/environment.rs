@@ -59,7 +59,7 @@ fn flags(choice: &Choice) -> Option<(String, String)> {
     if matches!(choice.target, ContenderSource::Cluster(_)) {
         return Some((choice.title(), ClusterContender::flags()?));
     }
-    let (server, arguments) = (choice.server()?, choice.server_arguments());
+    let (server, arguments) = (choice.server?, choice.server_arguments);
     let name = if arguments.is_empty() { server.to_owned() } else { choice.title() };
     let extra = arguments.iter().map(OsString::from).collect();
     let options = ServerOptions { durability: choice.tier(), measured: true, extra };

@@ -8,19 +8,13 @@ use sessile_core::{Capabilities, Durability};
 use sessile_results::server_limits::MEMCACHED;
 use sessile_stores::{Fixture, StoreEntry, registry};
 
-use crate::selection::{Choice, ContenderSource, fixture_choice};
+use crate::selection::{Choice, ServerVariant, fixture_choice};
 
 /// Payload sizes in bytes, 0.5 to 8 MiB.
 pub(crate) const SIZES: [usize; 5] = [512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20];
 
-/// A store whose server runs with a raised limit.
-struct RaisedLimit {
-    store: &'static str,
-    fixture: Fixture,
-    arguments: &'static [&'static str],
-}
-
-static RAISED: [RaisedLimit; 1] = [RaisedLimit {
+/// A server with a raised limit.
+static RAISED: [ServerVariant; 1] = [ServerVariant {
     store: "memcached",
     fixture: Fixture { variant: "8m", url: "memcached+unix:{socket}" },
     arguments: &[MEMCACHED.setting, "8m"],
@@ -39,11 +33,7 @@ const ROUTES: &[Fixture] = &[
 ];
 
 pub(crate) fn choices(durability: Durability) -> Vec<Choice> {
-    let raised = RAISED.iter().filter_map(|raised| {
-        let entry = registry::by_name(raised.store)?;
-        let target = ContenderSource::Fixture(entry, &raised.fixture, raised.arguments);
-        Some(Choice { target, ..fixture_choice(entry, &raised.fixture, durability) })
-    });
+    let raised = RAISED.iter().filter_map(|raised| raised.choice(durability));
     let routes = route()
         .into_iter()
         .flat_map(|entry| ROUTES.iter().map(|fixture| fixture_choice(entry, fixture, durability)));

@@ -285,7 +285,7 @@ fn too_large(choice: &Choice, settings: &Settings) -> Result<Option<String>, Run
 /// Why a payload of this size is too large for a contender. Opens a store that the user named.
 fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunError> {
     let limit = match choice.target {
-        ContenderSource::Fixture(entry, _, []) => entry
+        ContenderSource::Fixture(entry, _) if choice.server_arguments.is_empty() => entry
             .capabilities
             .value_bytes_max
             .min(sessile_results::server_limits::default_limit_bytes(entry.capabilities.server)),

@@ -8,7 +8,6 @@ use sessile_stores::{Fixture, StoreEntry, StoreUrl};
 
 use crate::cluster::{self, ClusterContender};
 use crate::experiments::languages::Language;
-use crate::experiments::rebuild;
 use crate::options::Options;
 use crate::oversize;
 use crate::php::Handler;
@@ -26,19 +25,26 @@ pub struct Choice {
     pub shown_url: String,
     /// What is opened.
     pub target: ContenderSource,
+    /// The private server, and what it gets besides the usual.
+    pub server: Option<&'static str>,
+    pub server_arguments: &'static [&'static str],
     pub over_socket: bool,
     pub shared_by_processes: bool,
+    /// What becomes of a session whose holder dies.
+    pub after_death: AfterDeath,
     /// Whether sessions can be added while it is measured.
     pub creates: bool,
     pub reconnects: bool,
     /// The tier; `as configured` for the user's own server.
     pub durability: &'static str,
+    /// The tiers of a private instance; `None` for what the user has or a runtime contains.
+    pub tiers: Option<&'static [Durability]>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum ContenderSource {
-    /// A private instance of a store, and further arguments of its server.
-    Fixture(&'static StoreEntry, &'static Fixture, &'static [&'static str]),
+    /// A private instance of a store.
+    Fixture(&'static StoreEntry, &'static Fixture),
     /// An existing store.
     Url(&'static StoreEntry, &'static str),
     Reference(&'static Reference),
@@ -86,6 +92,31 @@ pub(crate) fn reasons_text(left_out: &[LeftOut]) -> String {
 }
 
 impl Choice {
+    /// A contender that creates sessions and is shared by processes, without server and lock.
+    pub fn new(
+        store: &'static str,
+        variant: &str,
+        shown_url: String,
+        target: ContenderSource,
+        durability: &'static str,
+    ) -> Choice {
+        Choice {
+            store,
+            variant: variant.to_owned(),
+            shown_url,
+            target,
+            server: None,
+            server_arguments: &[],
+            over_socket: false,
+            shared_by_processes: true,
+            after_death: AfterDeath::NoLock,
+            creates: true,
+            reconnects: false,
+            durability,
+            tiers: None,
+        }
+    }
+
     pub fn title(&self) -> String {
         naming::title(self.store, &self.variant)
     }
@@ -103,67 +134,9 @@ impl Choice {
     /// The store; `None` for a row of another kind.
     pub(crate) fn entry(&self) -> Option<&'static StoreEntry> {
         match self.target {
-            ContenderSource::Fixture(entry, ..) | ContenderSource::Url(entry, _) => Some(entry),
+            ContenderSource::Fixture(entry, _) | ContenderSource::Url(entry, _) => Some(entry),
             ContenderSource::Cluster(contender) => registry::by_name(contender.store),
             _ => None,
-        }
-    }
-
-    /// The private server.
-    pub(crate) fn server(&self) -> Option<&'static str> {
-        match self.target {
-            ContenderSource::Fixture(entry, ..) => entry.capabilities.server,
-            ContenderSource::Reference(reference) => reference.server,
-            ContenderSource::Handler(handler) => handler.server,
-            ContenderSource::Cluster(_) => Some(cluster::SERVER),
-            ContenderSource::Language(_) | ContenderSource::Url(..) | ContenderSource::Test(..) => {
-                None
-            }
-        }
-    }
-
-    /// What the private server gets besides the usual.
-    pub(crate) fn server_arguments(&self) -> &'static [&'static str] {
-        match self.target {
-            ContenderSource::Fixture(_, _, arguments) => arguments,
-            ContenderSource::Handler(handler) => rebuild::server_arguments(handler),
-            _ => &[],
-        }
-    }
-
-    /// The tiers of a private instance; `None` for what the user has or a runtime contains.
-    fn tiers(&self) -> Option<&'static [Durability]> {
-        match self.target {
-            ContenderSource::Fixture(entry, fixture, _) => {
-                // The store can promise more only in another place.
-                let in_memory = fixture.url.contains("{shm}");
-                let tiers: &[Durability] =
-                    if in_memory { &[Durability::None] } else { entry.capabilities.durability };
-                Some(tiers)
-            }
-            ContenderSource::Reference(reference) => Some(reference.durability),
-            // What replicas have counts, and not what disks have.
-            ContenderSource::Cluster(_) => Some(&[Durability::None]),
-            ContenderSource::Url(..)
-            | ContenderSource::Handler(_)
-            | ContenderSource::Language(_)
-            | ContenderSource::Test(..) => None,
-        }
-    }
-
-    pub(crate) fn after_death(&self) -> AfterDeath {
-        match self.target {
-            ContenderSource::Fixture(entry, ..) | ContenderSource::Url(entry, _) => {
-                AfterDeath::of_store(&entry.capabilities)
-            }
-            ContenderSource::Reference(reference) => reference.after_death,
-            ContenderSource::Cluster(contender) => {
-                let of_store = self.entry().map(|entry| AfterDeath::of_store(&entry.capabilities));
-                let of_row = || reference::by_name(contender.store).map(|row| row.after_death);
-                of_store.or_else(of_row).unwrap_or(AfterDeath::NoLock)
-            }
-            ContenderSource::Test(..) => AfterDeath::Freed,
-            ContenderSource::Handler(_) | ContenderSource::Language(_) => AfterDeath::NoLock,
         }
     }
 }
@@ -221,7 +194,7 @@ pub(crate) fn select_in(
     }
     let mut selection = Selection::default();
     for mut candidate in candidates {
-        if let Some(tiers) = candidate.tiers().filter(|_| nearest_tier) {
+        if let Some(tiers) = candidate.tiers.filter(|_| nearest_tier) {
             candidate.durability = nearest(tiers, durability).name();
         }
         let twice = |choice: &Choice| {
@@ -306,21 +279,49 @@ fn push_named(
     Ok(())
 }
 
+/// A private server of a store with arguments of its own; the last of two that contradict each
+/// other counts.
+pub(crate) struct ServerVariant {
+    pub store: &'static str,
+    pub fixture: Fixture,
+    pub arguments: &'static [&'static str],
+}
+
+impl ServerVariant {
+    pub(crate) fn choice(&'static self, durability: Durability) -> Option<Choice> {
+        let choice = fixture_choice(registry::by_name(self.store)?, &self.fixture, durability);
+        Some(Choice { server_arguments: self.arguments, ..choice })
+    }
+}
+
+/// A store of which nothing private is made.
+fn store_choice(
+    entry: &'static StoreEntry,
+    variant: &str,
+    shown_url: String,
+    target: ContenderSource,
+    durability: &'static str,
+) -> Choice {
+    Choice {
+        over_socket: entry.capabilities.server.is_some(),
+        shared_by_processes: entry.capabilities.shared_by_processes,
+        after_death: AfterDeath::of_store(&entry.capabilities),
+        ..Choice::new(entry.name, variant, shown_url, target, durability)
+    }
+}
+
 pub(crate) fn fixture_choice(
     entry: &'static StoreEntry,
     fixture: &'static Fixture,
     durability: Durability,
 ) -> Choice {
+    let shown_url = fixture.url.replace('{', "<").replace('}', ">");
+    let target = ContenderSource::Fixture(entry, fixture);
+    let in_memory = fixture.url.contains("{shm}");
     Choice {
-        store: entry.name,
-        variant: fixture.variant.to_owned(),
-        shown_url: fixture.url.replace('{', "<").replace('}', ">"),
-        target: ContenderSource::Fixture(entry, fixture, &[]),
-        over_socket: entry.capabilities.server.is_some(),
-        shared_by_processes: entry.capabilities.shared_by_processes,
-        creates: true,
-        reconnects: false,
-        durability: durability.name(),
+        server: entry.capabilities.server,
+        tiers: Some(if in_memory { &[Durability::None] } else { entry.capabilities.durability }),
+        ..store_choice(entry, fixture.variant, shown_url, target, durability.name())
     }
 }
 
@@ -332,16 +333,16 @@ fn reconnecting_choice(entry: &'static StoreEntry, durability: Durability) -> Op
 }
 
 fn reference_choice(reference: &'static Reference, durability: Durability) -> Choice {
+    let target = ContenderSource::Reference(reference);
+    let shown_url = format!("{}:", reference.name);
     Choice {
-        store: reference.name,
-        variant: "default".to_owned(),
-        shown_url: format!("{}:", reference.name),
-        target: ContenderSource::Reference(reference),
+        server: reference.server,
         over_socket: reference.server.is_some(),
         shared_by_processes: reference.shared_by_processes,
+        after_death: reference.after_death,
         creates: reference.creates,
-        reconnects: false,
-        durability: durability.name(),
+        tiers: Some(reference.durability),
+        ..Choice::new(reference.name, "default", shown_url, target, durability.name())
     }
 }
 
@@ -371,18 +372,11 @@ fn url_choice(text: &str, durability: Durability) -> Result<Choice, UsageError> 
         let joint = if base.contains('?') { '&' } else { '?' };
         text = format!("{base}{joint}durability={}#{label}", durability.name());
     }
-    Ok(Choice {
-        store: entry.name,
-        variant: url.variant().filter(|label| !label.is_empty()).unwrap_or("default").to_owned(),
-        shown_url: redact::url(&text),
-        // Leaks a few short texts a run.
-        target: ContenderSource::Url(entry, Box::leak(text.into_boxed_str())),
-        over_socket: entry.capabilities.server.is_some(),
-        shared_by_processes: entry.capabilities.shared_by_processes,
-        creates: true,
-        reconnects: false,
-        durability: tier,
-    })
+    let variant = url.variant().filter(|label| !label.is_empty()).unwrap_or("default");
+    let shown_url = redact::url(&text);
+    // Leaks a few short texts a run.
+    let target = ContenderSource::Url(entry, Box::leak(text.into_boxed_str()));
+    Ok(store_choice(entry, variant, shown_url, target, tier))
 }
 
 /// The weakest tier that promises as much as `asked`; else the strongest.
@@ -406,12 +400,12 @@ fn obstacle(choice: &Choice, durability: Durability) -> Option<String> {
         ContenderSource::Url(entry, _) if choice.durability == durability.name() => {
             entry.capabilities.durability
         }
-        _ => choice.tiers()?,
+        _ => choice.tiers?,
     };
     if let Some(why) = missing_tier(tiers, durability) {
         return Some(why);
     }
-    let kind = ServerKind::by_name(choice.server()?)?;
+    let kind = ServerKind::by_name(choice.server?)?;
     let missing = kind.find().is_none();
     missing.then(|| format!("{} is not installed (Debian package {})", kind.name, kind.package))
 }

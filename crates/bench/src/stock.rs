@@ -6,21 +6,14 @@
 //! Chosen by name (`redis#stock`, `mysql#stock`, `postgres#stock`) in any experiment.
 
 use sessile_core::Durability;
-use sessile_stores::{Fixture, registry};
+use sessile_stores::Fixture;
 
-use crate::selection::{Choice, ContenderSource, fixture_choice};
-
-/// A store, its fixture, and the last arguments of its server, which override earlier ones.
-struct StockServer {
-    store: &'static str,
-    fixture: Fixture,
-    arguments: &'static [&'static str],
-}
+use crate::selection::{Choice, ServerVariant};
 
 pub(crate) const VARIANT: &str = "stock";
 
-static STOCKS: [StockServer; 3] = [
-    StockServer {
+static STOCKS: [ServerVariant; 3] = [
+    ServerVariant {
         store: "redis",
         fixture: Fixture { variant: VARIANT, url: "redis+unix:{socket}" },
         arguments: &[
@@ -32,12 +25,12 @@ static STOCKS: [StockServer; 3] = [
             "64mb",
         ],
     },
-    StockServer {
+    ServerVariant {
         store: "mysql",
         fixture: Fixture { variant: VARIANT, url: "mysql+unix:{socket}?user=root&database=test" },
         arguments: &["--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"],
     },
-    StockServer {
+    ServerVariant {
         store: "postgres",
         fixture: Fixture {
             variant: VARIANT,
@@ -48,17 +41,16 @@ static STOCKS: [StockServer; 3] = [
 ];
 
 pub(crate) fn choices(durability: Durability) -> impl Iterator<Item = Choice> {
-    STOCKS.iter().filter_map(move |stock| {
-        let entry = registry::by_name(stock.store)?;
-        let target = ContenderSource::Fixture(entry, &stock.fixture, stock.arguments);
-        Some(Choice { target, ..fixture_choice(entry, &stock.fixture, durability) })
-    })
+    STOCKS.iter().filter_map(move |stock| stock.choice(durability))
 }
 
 #[cfg(test)]
 mod tests {
+    use sessile_stores::registry;
+
     use super::*;
     use crate::deployment::Deployment;
+    use crate::selection::fixture_choice;
 
     /// A row that says so and has our settings all the same would be a lie.
     #[test]

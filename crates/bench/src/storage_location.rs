@@ -25,8 +25,8 @@ impl StorageLocation {
             ContenderSource::Url(_, url) => {
                 StoreUrl::parse(url).map_or(StorageLocation::Unknown, |url| of_url(&url))
             }
-            ContenderSource::Fixture(_, fixture, _) if fixture.url.contains("{disk}") => disk(),
-            ContenderSource::Fixture(_, fixture, _) if fixture.url.contains("{shm}") => {
+            ContenderSource::Fixture(_, fixture) if fixture.url.contains("{disk}") => disk(),
+            ContenderSource::Fixture(_, fixture) if fixture.url.contains("{shm}") => {
                 shared_memory()
             }
             // A private server that can do more than tier `none` has its directory on disk.

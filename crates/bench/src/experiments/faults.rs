@@ -63,7 +63,7 @@ impl FaultKind {
         use FaultKind::*;
 
         let mut kinds = Vec::new();
-        if choice.after_death() != AfterDeath::NoLock {
+        if choice.after_death != AfterDeath::NoLock {
             kinds.extend([Holder, Writer]);
         }
         if is_on_cluster(choice) {
@@ -131,7 +131,7 @@ impl SessionLayout {
 }
 
 pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
-    bench.keep_choices(|choice| match choice.after_death() {
+    bench.keep_choices(|choice| match choice.after_death {
         _ if !choice.shared_by_processes => {
             Some("it lives in one process, and dies with it".to_owned())
         }
@@ -207,7 +207,7 @@ fn measure(bench: &mut Bench, choice: &Choice) {
 
 /// The lock's lifetime where it ends with time, and when it counts as stuck.
 fn lock_end(bench: &Bench, choice: &Choice) -> (Option<Duration>, Duration) {
-    if choice.after_death() != AfterDeath::Lapses {
+    if choice.after_death != AfterDeath::Lapses {
         return (None, FREED_WITHIN);
     }
     let usual = match choice.target {
@@ -242,7 +242,7 @@ impl FaultRun<'_> {
         if let Err(failure) = measured {
             return Row { failed: Some(deployment.redact(&failure.message)), ..row };
         }
-        faults.stuck_is_meant = self.contender.choice.after_death() == AfterDeath::Stuck;
+        faults.stuck_is_meant = self.contender.choice.after_death == AfterDeath::Stuck;
         faults.lock_ttl_ms = self.lock_ttl.map(|lock_ttl| lock_ttl.as_millis() as u64);
         let stuck = if faults.stuck_is_meant { 0 } else { faults.stuck };
         Row {

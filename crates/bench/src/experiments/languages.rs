@@ -240,17 +240,9 @@ fn failure(told: &ProgramRow) -> Option<String> {
 
 impl Language {
     fn choice(&'static self, durability: Durability) -> Choice {
-        Choice {
-            store: self.name,
-            variant: self.variant.to_owned(),
-            shown_url: format!("program:{}", self.program),
-            target: ContenderSource::Language(self),
-            over_socket: false,
-            shared_by_processes: true,
-            creates: true,
-            reconnects: false,
-            durability: durability.name(),
-        }
+        let shown_url = format!("program:{}", self.program);
+        let target = ContenderSource::Language(self);
+        Choice::new(self.name, self.variant, shown_url, target, durability.name())
     }
 
     /// The interpreter in the checkout; relative arguments are meant from there.

@@ -43,19 +43,15 @@ pub(crate) fn select(stores: &[String], durability: Durability) -> Result<Select
     let php = WebPrograms::detect().map_err(UsageError)?.php;
     let mut selection = Selection::default();
     for cache in caches {
-        selection.add(cache.handler.choice(durability), php.obstacle(&cache.handler));
+        let choice = cache.handler.choice(durability);
+        let choice = Choice { server_arguments: cache.arguments, ..choice };
+        selection.add(choice, php.obstacle(&cache.handler));
     }
     selection.require_any()
 }
 
 pub(crate) fn handlers() -> impl Iterator<Item = &'static Handler> {
     CACHES.iter().map(|cache| &cache.handler)
-}
-
-/// What the server of a handler gets besides the usual.
-pub(crate) fn server_arguments(handler: &Handler) -> &'static [&'static str] {
-    let cache = CACHES.iter().find(|cache| std::ptr::eq(&cache.handler, handler));
-    cache.map_or(&[], |cache| cache.arguments)
 }
 
 /// Whether `--stores` may contain this word.

@@ -255,17 +255,14 @@ impl Handler {
         naming::title(self.name, self.variant)
     }
 
+    /// What is measured.
     pub fn choice(&'static self, durability: Durability) -> Choice {
+        let shown_url = self.save_path.replace('{', "<").replace('}', ">");
+        let (target, tier) = (ContenderSource::Handler(self), durability.name());
         Choice {
-            store: self.name,
-            variant: self.variant.to_owned(),
-            shown_url: self.save_path.replace('{', "<").replace('}', ">"),
-            target: ContenderSource::Handler(self),
+            server: self.server,
             over_socket: self.server.is_some(),
-            shared_by_processes: true,
-            creates: true,
-            reconnects: false,
-            durability: durability.name(),
+            ..Choice::new(self.name, self.variant, shown_url, target, tier)
         }
     }
 }

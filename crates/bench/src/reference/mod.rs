@@ -7,7 +7,6 @@ mod files_flock;
 mod handlers;
 mod limit;
 mod lmdb;
-mod memcached_ignored;
 mod memcached_trips;
 mod mysql_transaction;
 mod null;
@@ -47,15 +46,17 @@ pub(crate) fn open_by_name(
         "redis-two-trips" => |place, opening| redis_trips::open(place, opening, Locking::TwoTrips),
         "redis-setex" => |place, opening| redis_trips::open(place, opening, Locking::Without),
         "memcached-four-trips" => {
-            |place, opening| memcached_trips::open(place, opening, Locking::FourTrips)
+            |place, opening| memcached_trips::open(place, opening, Locking::FourTrips, false)
         }
         "memcached-two-trips" => {
-            |place, opening| memcached_trips::open(place, opening, Locking::TwoTrips)
+            |place, opening| memcached_trips::open(place, opening, Locking::TwoTrips, false)
         }
         "memcached-unlocked" => {
-            |place, opening| memcached_trips::open(place, opening, Locking::Without)
+            |place, opening| memcached_trips::open(place, opening, Locking::Without, false)
         }
-        "memcached-ignored" => memcached_ignored::open,
+        "memcached-ignored" => {
+            |place, opening| memcached_trips::open(place, opening, Locking::Without, true)
+        }
         "mysql-transaction" => {
             |place, opening| mysql_transaction::open(place, opening, Locking::FourTrips)
         }

@@ -19,6 +19,7 @@ use std::fs;
 use std::process::Command;
 
 use contender::open;
+use sessile_bench::reference::AfterDeath;
 use sessile_bench::worker::{Launch, serve};
 use sessile_bench::{Choice, ContenderSource, Options, run_choices};
 use sessile_results::{ContentAfterSave, Row, SaveOutcome};
@@ -292,17 +293,9 @@ fn launch() -> Launch {
 }
 
 fn chosen(name: &'static str, dir: &tempfile::TempDir) -> Choice {
-    Choice {
-        store: name,
-        variant: "default".to_owned(),
-        shown_url: String::new(),
-        target: ContenderSource::Test(name, dir.path().display().to_string().leak()),
-        over_socket: false,
-        shared_by_processes: true,
-        creates: true,
-        reconnects: false,
-        durability: "none",
-    }
+    let target = ContenderSource::Test(name, dir.path().display().to_string().leak());
+    let after_death = AfterDeath::Freed;
+    Choice { after_death, ..Choice::new(name, "default", String::new(), target, "none") }
 }
 
 /// The fields that bench/EXPERIMENTS.md promises, in every row.

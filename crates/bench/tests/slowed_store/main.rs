@@ -183,15 +183,5 @@ fn store(part: f64, dir: &tempfile::TempDir) -> Choice {
 }
 
 fn choice(store: &'static str, target: ContenderSource, creates: bool) -> Choice {
-    Choice {
-        store,
-        variant: "default".to_owned(),
-        shown_url: String::new(),
-        target,
-        over_socket: false,
-        shared_by_processes: true,
-        creates,
-        reconnects: false,
-        durability: "none",
-    }
+    Choice { creates, ..Choice::new(store, "default", String::new(), target, "none") }
 }

@@ -27,7 +27,7 @@ struct Handover {
 }
 
 pub(super) fn measure(run: &mut FaultRun<'_>) -> WorkerResult<()> {
-    let at_once = if run.contender.choice.after_death() == AfterDeath::Freed { 1 } else { BATCH };
+    let at_once = if run.contender.choice.after_death == AfterDeath::Freed { 1 } else { BATCH };
     let sessions: Vec<usize> = run.layout.held.clone().collect();
     let mut idle: Vec<WorkerProcess> = Vec::new();
     for batch in sessions.chunks(at_once) {
