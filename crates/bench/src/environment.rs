@@ -12,6 +12,7 @@ use sessile_results::Environment;
 
 use crate::cluster::ClusterContender;
 use crate::selection::{Choice, ContenderSource};
+use crate::worker::memory;
 
 /// Libraries whose version changes the figures.
 const LIBRARIES: [&str; 8] = [
@@ -36,7 +37,7 @@ pub fn detect(programs: &BTreeMap<String, String>, choices: &[Choice]) -> Enviro
     Environment {
         cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".into()),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
-        memory_bytes: memory_bytes(),
+        memory_bytes: memory::field(&read("/proc/meminfo"), "MemTotal:"),
         kernel: format!("Linux {}", numbers(read("/proc/sys/kernel/osrelease").trim())),
         system: field_of_os_release("PRETTY_NAME").unwrap_or_else(|| "unknown".into()),
         disk_file_system: file_system(&disk),
@@ -104,11 +105,6 @@ fn field_of_os_release(name: &str) -> Option<String> {
     let text = read("/etc/os-release");
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
     Some(line.trim_matches('"').to_owned())
-}
-
-fn memory_bytes() -> u64 {
-    let kib = field(&read("/proc/meminfo"), "MemTotal");
-    kib.and_then(|text| text.trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1_024
 }
 
 /// The leading numbers of a kernel release. Its suffix can name the builder.

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use sessile_fixtures::resident_bytes;
 
+use crate::worker::memory;
+
 #[derive(Clone, Debug)]
 pub(crate) enum FootprintSource {
     /// A private directory, and shared memory that workers map elsewhere.
@@ -80,8 +82,8 @@ fn mapped_elsewhere(pid: u32, dir: &Path) -> u64 {
             if let Some(metadata) = metadata.filter(fs::Metadata::is_file) {
                 named.insert((metadata.dev(), metadata.ino()), metadata.blocks() * 512);
             }
-        } else if counts && let Some(kib) = line.strip_prefix("Rss:") {
-            unnamed += kib.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1_024;
+        } else if counts {
+            unnamed += memory::field(line, "Rss:");
         }
     }
     named.values().sum::<u64>() + unnamed

@@ -11,6 +11,7 @@ use nix::sys::statvfs::statvfs;
 use crate::options::Settings;
 use crate::selection::Choice;
 use crate::storage_location::StorageLocation;
+use crate::worker::memory;
 
 /// Part of the free space that may be used.
 const USABLE: f64 = 0.8;
@@ -102,9 +103,8 @@ fn free_in(path: &Path) -> u64 {
 /// Memory available without swapping, within the container's limit.
 fn memory_available() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = kib.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.map_or(u64::MAX, |kib| kib * 1_024).min(container_headroom().unwrap_or(u64::MAX))
+    let available = Some(memory::field(&text, "MemAvailable:")).filter(|bytes| *bytes > 0);
+    available.unwrap_or(u64::MAX).min(container_headroom().unwrap_or(u64::MAX))
 }
 
 fn container_headroom() -> Option<u64> {

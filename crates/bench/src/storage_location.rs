@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use sessile_core::Durability;
-use sessile_stores::{StoreUrl, registry};
+use sessile_stores::{StoreEntry, StoreUrl};
 
 use crate::selection::{Choice, ContenderSource};
 
@@ -21,59 +21,35 @@ pub(crate) enum StorageLocation {
 
 impl StorageLocation {
     pub(crate) fn of(choice: &Choice) -> StorageLocation {
-        match choice.target {
-            ContenderSource::Url(_, url) => {
-                StoreUrl::parse(url).map_or(StorageLocation::Unknown, |url| of_url(&url))
+        let (on_disk, is_shared_reference) = match choice.target {
+            ContenderSource::Url(entry, url) => return of_url(entry, url),
+            ContenderSource::Reference(reference) => {
+                (reference.on_disk, reference.shared_by_processes && reference.server.is_none())
             }
-            ContenderSource::Fixture(_, fixture) if fixture.url.contains("{disk}") => disk(),
-            ContenderSource::Fixture(_, fixture) if fixture.url.contains("{shm}") => {
-                shared_memory()
-            }
-            // A private server that can do more than tier `none` has its directory on disk.
-            ContenderSource::Fixture(entry, ..)
-                if entry.capabilities.server.is_some()
-                    && outlives_memory(entry.capabilities.durability) =>
-            {
-                disk()
-            }
-            ContenderSource::Reference(reference)
-                if reference.on_disk
-                    || reference.server.is_some() && outlives_memory(reference.durability) =>
-            {
-                disk()
-            }
-            ContenderSource::Reference(reference)
-                if reference.shared_by_processes && reference.server.is_none() =>
-            {
-                shared_memory()
-            }
-            _ => StorageLocation::Memory,
+            _ => (false, false),
+        };
+        let is_in = |place: &str| choice.shown_url.contains(place);
+        // A private server that can do more than tier `none` has its directory on disk.
+        let outlives_memory = |tiers: &[Durability]| tiers.iter().any(|it| *it != Durability::None);
+        let by_server = choice.server.is_some() && choice.tiers.is_some_and(outlives_memory);
+        if on_disk || is_in("<disk>") || by_server {
+            let disk = std::env::var_os("SESSILE_DISK");
+            StorageLocation::FileSystem(disk.map_or_else(|| "/var/tmp".into(), PathBuf::from))
+        } else if is_shared_reference || is_in("<shm>") {
+            StorageLocation::FileSystem("/dev/shm".into())
+        } else {
+            StorageLocation::Memory
         }
     }
 }
 
 /// The user's server is not asked.
-fn of_url(url: &StoreUrl) -> StorageLocation {
-    match registry::entry_for(url) {
-        Ok(entry) if entry.capabilities.server.is_none() && !entry.decorates => {
-            url.path().map_or(StorageLocation::Memory, StorageLocation::FileSystem)
-        }
-        _ => StorageLocation::Unknown,
+fn of_url(entry: &StoreEntry, url: &str) -> StorageLocation {
+    if entry.capabilities.server.is_some() || entry.decorates {
+        return StorageLocation::Unknown;
     }
-}
-
-fn outlives_memory(tiers: &[Durability]) -> bool {
-    tiers.iter().any(|tier| *tier != Durability::None)
-}
-
-fn shared_memory() -> StorageLocation {
-    StorageLocation::FileSystem("/dev/shm".into())
-}
-
-fn disk() -> StorageLocation {
-    StorageLocation::FileSystem(
-        std::env::var_os("SESSILE_DISK").map_or_else(|| "/var/tmp".into(), PathBuf::from),
-    )
+    let path = StoreUrl::parse(url).and_then(|url| url.path());
+    path.map_or(StorageLocation::Memory, StorageLocation::FileSystem)
 }
 
 #[cfg(test)]

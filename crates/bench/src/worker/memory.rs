@@ -16,10 +16,11 @@ fn read(pid: u32, file: &str) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default()
 }
 
-fn field(text: &str, name: &str) -> u64 {
+/// A figure in kB of a text of `/proc`, in bytes; 0 if it is not there.
+pub(crate) fn field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0)
-        * 1_024
+    let kib = line.and_then(|text| text.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1_024
 }
 
 #[cfg(test)]

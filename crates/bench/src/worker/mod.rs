@@ -8,7 +8,7 @@
 pub(crate) mod cleanup;
 pub(crate) mod faults;
 pub(crate) mod group;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod oversize;
 mod placement;
 pub(crate) mod process;
