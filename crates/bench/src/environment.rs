@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use sessile_fixtures::{ServerKind, ServerOptions, file_system, mount_options, server_flags};
 use sessile_results::Environment;
@@ -119,7 +119,7 @@ fn versions() -> BTreeMap<String, String> {
         .filter_map(|name| Some(((*name).to_owned(), locked(LOCK, name)?)))
         .collect();
     for kind in ServerKind::all() {
-        if let Some(version) = kind.find().as_deref().and_then(server_version) {
+        if let Some(version) = kind.find().and_then(|it| program_version(&it, "--version")) {
             versions.insert(kind.name.to_owned(), version);
         }
     }
@@ -132,10 +132,12 @@ fn locked(lock: &str, name: &str) -> Option<String> {
     Some(version.strip_prefix("version = ")?.trim_matches('"').to_owned())
 }
 
-fn server_version(program: &Path) -> Option<String> {
-    let output = Command::new(program).arg("--version").output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let words = text.split_whitespace().map(|word| word.trim_start_matches("v="));
+/// The version that a program tells.
+pub(crate) fn program_version(program: &Path, flag: &str) -> Option<String> {
+    let output = Command::new(program).arg(flag).stdin(Stdio::null()).output().ok()?;
+    let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    let text = text.concat();
+    let words = text.split([' ', '\n', '/']).map(|word| word.trim_start_matches("v="));
     let mut versions =
         words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
     versions.next().map(str::to_owned)

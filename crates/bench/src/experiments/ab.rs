@@ -4,7 +4,7 @@
 //! `ab` compares only the length of answers; their content is checked elsewhere.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -64,12 +64,6 @@ pub(super) fn latency(loads: &[&AbReport]) -> LatencyUs {
 pub(super) fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|dir| dir.join("ab")).find(|file| file.is_file())
-}
-
-pub(super) fn version(ab: &Path) -> Option<String> {
-    let output = Command::new(ab).arg("-V").stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Some(text.split("Version ").nth(1)?.split_whitespace().next()?.to_owned())
 }
 
 /// `one_length`: an answer of another length than the first one failed.

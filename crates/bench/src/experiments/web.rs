@@ -6,6 +6,7 @@ use std::time::Duration;
 use sessile_fixtures::{PageResponse, Web, WebOptions};
 use sessile_results::{CpuUs, RoundSample, Row};
 
+use crate::environment::program_version;
 use crate::experiments::Bench;
 use crate::experiments::ab::{self, AbReport};
 use crate::php::{self, PhpInstallation};
@@ -34,7 +35,7 @@ impl WebPrograms {
     pub(super) fn of_run(bench: &mut Bench) -> Result<WebPrograms, RunError> {
         let programs = WebPrograms::detect().map_err(RunError::Broken)?;
         bench.programs.extend(php::versions(&programs.php, &bench.choices));
-        let version = ab::version(&programs.ab);
+        let version = program_version(&programs.ab, "-V");
         bench.programs.extend(version.map(|version| ("ab".to_owned(), version)));
         Ok(programs)
     }

@@ -92,7 +92,7 @@ const PDO_POSTGRES: Handler = Handler {
     )
 };
 
-const PHP_MEMCACHED: Handler = Handler {
+pub(crate) const PHP_MEMCACHED: Handler = Handler {
     name: "php-memcached",
     save_handler: "memcached",
     save_path: "{socket}:0",

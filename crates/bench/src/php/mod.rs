@@ -7,7 +7,7 @@ mod handler;
 mod installation;
 mod versions;
 
-pub(crate) use handler::{DRUPAL, MAGENTO_VARIABLE, named};
+pub(crate) use handler::{DRUPAL, MAGENTO_VARIABLE, PHP_MEMCACHED, named};
 pub use handler::{HANDLERS, Handler};
 pub(crate) use installation::{MODULE_VARIABLE, PhpInstallation};
 pub(crate) use versions::versions;

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use sessile_fixtures::Web;
 use sessile_results::php_handlers::{OPCACHE, OPCACHE_MISSING};
 
+use crate::environment::program_version;
 use crate::php::{Handler, PhpInstallation};
 use crate::selection::{Choice, ContenderSource};
 
@@ -25,9 +26,10 @@ pub(crate) fn versions(php: &PhpInstallation, choices: &[Choice]) -> BTreeMap<St
         extensions.filter_map(|name| Some((format!("php-{name}"), of_extension(&about, name)?)));
     let mut versions: BTreeMap<String, String> = extensions.collect();
     versions.insert("php".to_owned(), php.version.clone());
+    let nginx = Web::nginx().and_then(|nginx| program_version(&nginx, "-v"));
     let opcache = if php.has("opcache") { "loaded" } else { OPCACHE_MISSING };
     versions.insert(OPCACHE.to_owned(), opcache.to_owned());
-    versions.extend(nginx().map(|version| ("nginx".to_owned(), version)));
+    versions.extend(nginx.map(|version| ("nginx".to_owned(), version)));
     versions
 }
 
@@ -60,13 +62,6 @@ fn of_extension(about: &str, name: &str) -> Option<String> {
     })?;
     let word = version.split_whitespace().next()?;
     word.starts_with(|letter: char| letter.is_ascii_digit()).then(|| word.to_owned())
-}
-
-fn nginx() -> Option<String> {
-    let output = Command::new(Web::nginx()?).arg("-v").stdin(Stdio::null()).output().ok()?;
-    // nginx prints it to standard error.
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    Some(text.split("nginx/").nth(1)?.split_whitespace().next()?.to_owned())
 }
 
 #[cfg(test)]

@@ -45,9 +45,8 @@ pub(crate) struct CreatedSessions {
     workers: usize,
     title: String,
     hidden: Vec<(String, &'static str)>,
-    /// Numbers of sessions that may exist.
-    filled: Vec<Ids<usize>>,
-    sampled: Vec<Ids<usize>>,
+    /// Ids that may be there.
+    made: Vec<Ids<usize>>,
     /// Receives this after the workers have ended.
     cleanup: Weak<Mutex<Vec<CreatedSessions>>>,
 }
@@ -64,16 +63,7 @@ impl CreatedSessions {
     ) -> CreatedSessions {
         let (launch, opening, cleanup) =
             (launch.clone(), opening.clone(), Arc::downgrade(&cleanup.0));
-        CreatedSessions {
-            launch,
-            opening,
-            workers,
-            title,
-            hidden,
-            filled: Vec::new(),
-            sampled: Vec::new(),
-            cleanup,
-        }
+        CreatedSessions { launch, opening, workers, title, hidden, made: Vec::new(), cleanup }
     }
 
     /// The workers have ended. Without a running experiment, the drop removes the sessions here.
@@ -87,9 +77,9 @@ impl CreatedSessions {
     /// here.
     pub(super) fn record_request(&mut self, request: &WorkerRequest) {
         match request {
-            WorkerRequest::Fill(range) => self.record_filled(range.from..range.to),
-            WorkerRequest::Sample(plan) => self.record_sampled(fresh_of(plan)),
-            WorkerRequest::Save(save) => self.record_sampled(save.session..save.session + 1),
+            WorkerRequest::Fill(range) => self.record(range.from..range.to, true),
+            WorkerRequest::Sample(plan) => self.record(fresh_of(plan), false),
+            WorkerRequest::Save(save) => self.record(save.session..save.session + 1, false),
             // These create nothing, but those of `faults` may recreate what they miss.
             WorkerRequest::Go { .. }
             | WorkerRequest::EndSample(_)
@@ -104,38 +94,25 @@ impl CreatedSessions {
     /// Keeps only the ids that a sample has created.
     pub(super) fn trim_sample(&mut self, plan: &SamplePlan, created: usize) {
         let fresh = fresh_of(plan);
-        if let Some(made) = self.sampled.iter_mut().rfind(|made| **made == fresh) {
+        if let Some(made) = self.made.iter_mut().rfind(|made| **made == fresh) {
             made.end = made.end.min(made.start + created);
         }
     }
 
-    /// Joins adjacent ranges, and skips ids that are recorded already.
-    fn record_filled(&mut self, ids: Ids<usize>) {
-        if self.is_recorded(&ids) {
+    /// Skips ids that are recorded already. What is filled in piece by piece becomes one range.
+    fn record(&mut self, ids: Ids<usize>, joins: bool) {
+        let is_part = |made: &Ids<usize>| made.start <= ids.start && ids.end <= made.end;
+        if ids.is_empty() || self.made.iter().any(is_part) {
             return;
         }
-        match self.filled.last_mut() {
-            Some(last) if last.end == ids.start => last.end = ids.end,
-            _ => self.filled.push(ids),
+        match self.made.last_mut() {
+            Some(last) if joins && last.end == ids.start => last.end = ids.end,
+            _ => self.made.push(ids),
         }
-    }
-
-    fn record_sampled(&mut self, ids: Ids<usize>) {
-        if !self.is_recorded(&ids) {
-            self.sampled.push(ids);
-        }
-    }
-
-    fn is_recorded(&self, ids: &Ids<usize>) -> bool {
-        ids.is_empty() || self.ranges().any(|made| made.start <= ids.start && ids.end <= made.end)
-    }
-
-    fn ranges(&self) -> impl Iterator<Item = &Ids<usize>> {
-        self.filled.iter().chain(&self.sampled)
     }
 
     fn count(&self) -> usize {
-        self.ranges().map(ExactSizeIterator::len).sum()
+        self.made.iter().map(ExactSizeIterator::len).sum()
     }
 
     /// Removes the sessions in pieces. The error says how many may remain, and why.
@@ -143,7 +120,7 @@ impl CreatedSessions {
         let mut left = self.count();
         let (mut failed, mut why) = (0, String::new());
         let progress = Progress::new(None);
-        progress.expect_more(self.ranges().map(|ids| ids.len().div_ceil(PIECE)).sum());
+        progress.expect_more(self.made.iter().map(|ids| ids.len().div_ceil(PIECE)).sum());
         progress.set_message(&format!("{}: remove this run's own sessions", self.title));
         let opened = WorkerGroup::open(
             &self.launch,
@@ -153,7 +130,7 @@ impl CreatedSessions {
             out_of_time_to_clear,
         );
         let mut group = opened.map_err(|failure| (left, self.reason(failure)))?;
-        for ids in self.ranges() {
+        for ids in &self.made {
             for from in ids.clone().step_by(PIECE) {
                 let piece = SessionRange::whole(&(from..ids.end.min(from + PIECE)));
                 let removed = group.run_piece(
@@ -261,7 +238,7 @@ mod tests {
         for (from, to) in [(0, 1_000), (1, 1_000), (1_000, 1_500), (1_001, 1_500)] {
             created_sessions.record_request(&fill(from, to));
         }
-        assert_eq!(format!("{:?}", created_sessions.filled), "[0..1500]");
+        assert_eq!(format!("{:?}", created_sessions.made), "[0..1500]");
         let plan = |action, fresh| SamplePlan { fresh, ..SamplePlan::new(action) };
         let (first, second) =
             (plan(SampleAction::Create, 1_500..3_000), plan(SampleAction::Create, 3_000..9_000));
@@ -270,8 +247,8 @@ mod tests {
         created_sessions
             .record_request(&WorkerRequest::Sample(plan(SampleAction::Cycle, 9_000..9_500)));
         created_sessions.trim_sample(&first, 7); // the second one never answers
-        assert_eq!(created_sessions.sampled, [1_500..1_507, 3_000..9_000]);
+        assert_eq!(created_sessions.made, [0..1_500, 1_500..1_507, 3_000..9_000]);
         // Its drop must not look for the store, which does not exist.
-        (created_sessions.filled, created_sessions.sampled) = Default::default();
+        created_sessions.made.clear();
     }
 }

@@ -100,7 +100,7 @@ pub enum WorkerRequest {
 }
 
 /// Every `step`th session of `from..to`, so that workers share the range.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct SessionRange {
     pub from: usize,
     /// Exclusive.
@@ -117,22 +117,17 @@ pub struct SessionRange {
 
 impl SessionRange {
     pub(crate) fn whole(range: &std::ops::Range<usize>) -> SessionRange {
-        SessionRange {
-            from: range.start,
-            to: range.end,
-            step: 1,
-            expire_at_ns: None,
-            until_ns: None,
-        }
+        SessionRange { from: range.start, to: range.end, step: 1, ..SessionRange::default() }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SampleAction {
     Create,
     /// Without a lock.
     Read,
     /// Begin exclusively, read, change, commit.
+    #[default]
     Cycle,
     /// A `Cycle` whose latency ends when `begin` has granted the lock.
     Begin,
@@ -157,7 +152,7 @@ impl SampleAction {
     }
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SamplePlan {
     pub action: SampleAction,
     /// Chosen uniformly.
@@ -189,20 +184,7 @@ pub struct SamplePlan {
 impl SamplePlan {
     /// A closed loop without duration and sessions.
     pub(crate) fn new(action: SampleAction) -> SamplePlan {
-        SamplePlan {
-            action,
-            sessions: 0..0,
-            fresh: 0..0,
-            warm_up_ns: 0,
-            measure_ns: 0,
-            operations_max: None,
-            seed: 0,
-            rate: None,
-            hold_ns: 0,
-            record_leases: false,
-            until_told: false,
-            as_published: false,
-        }
+        SamplePlan { action, ..SamplePlan::default() }
     }
 }
 

@@ -1,10 +1,9 @@
 //! The places where a page can keep its registry, as PHP [`Handler`]s.
 
-use sessile_core::Durability;
 use sessile_results::php_handlers::SESSILE;
 use sessile_results::{UsageError, naming};
 
-use crate::php::Handler;
+use crate::php::{Handler, PHP_MEMCACHED};
 
 #[derive(Debug)]
 pub(super) struct RegistryCache {
@@ -24,17 +23,11 @@ const ENGINE: &str = "sessile:{shm}/large";
 
 /// Uses PHP's memcached extension.
 const MEMCACHED: Handler = Handler {
-    name: "php-memcached",
-    variant: "default",
     save_handler: "user",
     save_path: "{socket}",
-    extensions: &["igbinary", "msgpack", "memcached"],
-    package: "php-memcached",
-    server: Some("memcached"),
-    durability: &[Durability::None],
-    at_start: &[],
     settings: &[],
     source: Some(include_str!("../../../../../bench/contenders/php/rebuild/memcached.php")),
+    ..PHP_MEMCACHED
 };
 
 /// Uses our extension.
@@ -51,45 +44,30 @@ const fn sessile(variant: &'static str, save_path: &'static str) -> Handler {
     }
 }
 
+/// The published failure.
+const LOST: RegistryCache =
+    RegistryCache { handler: MEMCACHED, arguments: &[], query: "", keeps: false, large: None };
+const ROUTE: &str = "route:?home=memcached%2Bunix:{socket}&large={large}";
+
 /// The published failure, the same with an error, and four remedies.
 pub(super) const CACHES: &[RegistryCache] = &[
-    RegistryCache { handler: MEMCACHED, arguments: &[], query: "", keeps: false, large: None },
-    RegistryCache {
-        handler: sessile("memcached", "memcached+unix:{socket}"),
-        arguments: &[],
-        query: "",
-        keeps: false,
-        large: None,
-    },
+    LOST,
+    RegistryCache { handler: sessile("memcached", "memcached+unix:{socket}"), ..LOST },
     RegistryCache {
         handler: Handler { variant: "8m", ..MEMCACHED },
         arguments: &["-I", "8m"],
-        query: "",
         keeps: true,
-        large: None,
+        ..LOST
     },
     // Compression, with a registry that compresses well: repeated words, the same size.
     RegistryCache {
         handler: Handler { variant: "compressed", ..MEMCACHED },
-        arguments: &[],
         query: "&compress=1",
         keeps: true,
-        large: None,
+        ..LOST
     },
-    RegistryCache {
-        handler: sessile("sqlite", "route:?home=memcached%2Bunix:{socket}&large={large}"),
-        arguments: &[],
-        query: "",
-        keeps: true,
-        large: Some(SQLITE),
-    },
-    RegistryCache {
-        handler: sessile("engine", "route:?home=memcached%2Bunix:{socket}&large={large}"),
-        arguments: &[],
-        query: "",
-        keeps: true,
-        large: Some(ENGINE),
-    },
+    RegistryCache { handler: sessile("sqlite", ROUTE), keeps: true, large: Some(SQLITE), ..LOST },
+    RegistryCache { handler: sessile("engine", ROUTE), keeps: true, large: Some(ENGINE), ..LOST },
 ];
 
 /// The entries that `--stores` names; without names, all.
