@@ -69,8 +69,6 @@ pub enum FoundContent {
     Failed(ContenderFailure),
 }
 
-/// Pause after a failure: visitors do not retry at once either, and the server that starts needs
-/// the processors.
 impl SessionAccess {
     /// Whether it has changed the session.
     pub(crate) const fn is_update(&self) -> bool {
@@ -78,6 +76,8 @@ impl SessionAccess {
     }
 }
 
+/// Pause after a failure: visitors do not retry at once either, and the server that starts needs
+/// the processors.
 const REST: Duration = Duration::from_millis(1);
 
 /// Does a task. `reopen` replaces a contender that cannot reconnect to its server. Fails when the
