@@ -5,8 +5,8 @@
 //! Like that extension it deletes the lock without checking its owner, which costs nothing.
 //! `memcached-two-trips` sends the first two in one write, and the last two. `memcached-unlocked`
 //! only reads and writes, as that extension does with `sess_locking=0`: updates of two at once are
-//! lost. `memcached-ignored` does not even look at the answer to `set`: a page lost its cache entry of
-//! more than 1 MB at each save, because the server refuses the item and removes the old one, the
+//! lost. `memcached-ignored` does not even look at the answer to `set`: a page lost its cache entry
+//! of more than 1 MB at each save, because the server refuses the item and removes the old one, the
 //! call returns false, and the program goes on. Only `oversize` has this row, which shows a loss.
 //!
 //! Text commands over a plain socket without allocation; that extension sends the same in the
