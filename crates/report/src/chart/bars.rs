@@ -5,7 +5,7 @@
 //! the bar by its text.
 
 use plotters::chart::ChartBuilder;
-use plotters::element::{Circle, Rectangle};
+use plotters::element::{Circle, PathElement, Rectangle};
 use plotters::style::Color;
 
 use super::{Axis, Canvas, ChartText, TextAnchor, drawn, line, style, write};
@@ -154,10 +154,10 @@ impl Bar {
         }
         let (from, to) = (x_of(low), x_of(high));
         if to - from > 2 {
-            line(canvas, (from, y), (to, y), Ink::Text, 1)?;
-            for at in [from, to] {
-                line(canvas, (at, y - 4), (at, y + 4), Ink::Text, 1)?;
-            }
+            // With both ends in one stroke, which takes a third of the bytes of three.
+            let [above, below] = [y - 4, y + 4];
+            let ends = [(from, above), (from, below), (from, y), (to, y), (to, above), (to, below)];
+            canvas.draw(&PathElement::new(ends, Ink::Text.code().stroke_width(1)))?;
         }
         if points {
             canvas.draw(&Circle::new((end, y), 5, ink.code().filled()))?;

@@ -80,7 +80,8 @@ fn compact(svg: &str) -> String {
         " stroke=\"none\"",
         "00000000000002",
         " text-anchor=\"start\"",
-        // What the style sheet says of a chart, or of a line in it.
+        // What the style sheet says of a chart, or of a line or text in it.
+        " dy=\"0.5ex\"",
         " stroke=\"var(--grid)\"",
         " font-family=\"sans-serif\"",
         " font-size=\"12\"",
