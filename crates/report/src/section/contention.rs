@@ -8,15 +8,14 @@ use sessile_results::statistics::is_told;
 use sessile_results::tables::contention;
 
 use super::{conditions, not_run};
-use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::folded;
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let measured = runs.by_tier("contention", |_| true);
-    Ok(html! {
+    html! {
         p {
             "A page whose requests all want the same session at once. What counts is how long a "
             "request waits that found it taken, whether "
@@ -25,13 +24,13 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
         @if measured.is_empty() { (not_run(runs, "contention")) }
         @for run in &measured {
             (conditions(run))
-            (waits(run, ids)?)
+            (waits(run, ids))
             (folded(contention::table(&run.rows), ids))
         }
-    })
+    }
 }
 
-fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     let mut rows: Vec<&Row> = run.rows.iter().filter(|row| row.waits.is_some()).copied().collect();
     // Without a lock a row need not wait, so rows with lost updates come last.
     rows.sort_by(|a, b| {
@@ -67,18 +66,18 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError
         series: String::new(),
         rows: rows.iter().map(|row| BarRow { name: row.marked_title(), bars: bars(row) }).collect(),
     };
-    Ok(html! {
+    html! {
         @if !rows.is_empty() {
             h3 { "How long a request waits that found the session taken" (run.tier_suffix) }
             figure {
-                (chart.draw(ids)?)
+                (chart.draw(ids))
                 figcaption {
                     "At a fixed rate, with 0.2 ms of work under the lock. Further to the left is "
                     "better."
                 }
             }
         }
-    })
+    }
 }
 
 fn wait(row: &Row) -> f64 {

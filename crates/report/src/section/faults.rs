@@ -7,15 +7,14 @@ use sessile_results::tables::faults::{self, ALL, KILLS, SERVER};
 use sessile_results::{Faults, Row};
 
 use super::{not_run, spoilt};
-use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::draw;
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let measured = runs.by_tier("faults", |_| true);
-    Ok(html! {
+    html! {
         p {
             "Workers and servers are killed with SIGKILL: how long until a session can be used "
             "again, and which updates "
@@ -30,9 +29,9 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
         @if measured.is_empty() { (not_run(runs, "faults")) }
         @for run in &measured {
             p { (spoilt(run.report)) }
-            @for (op, caption, waited) in KILLS { (kill(run, op, caption, waited, ids)?) }
+            @for (op, caption, waited) in KILLS { (kill(run, op, caption, waited, ids)) }
         }
-    })
+    }
 }
 
 /// One kind of kill: the waits, if any, and all figures.
@@ -42,19 +41,19 @@ fn kill(
     caption: &str,
     waited: &str,
     ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+) -> Markup {
     let table = faults::table(&run.rows, op, caption, waited);
     let rows: Vec<&Row> = run.rows.iter().filter(|row| row.op == op).copied().collect();
     let title = format!("How long until {}{}", until(waited), run.tier_suffix);
-    Ok(html! {
+    html! {
         @if !table.rows.is_empty() {
             h3 { (caption) (run.tier_suffix) }
             @if op == SERVER {
-                (times(&rows, &title, ids)?)
+                (times(&rows, &title, ids))
             }
             (draw(table, ids))
         }
-    })
+    }
 }
 
 fn until(waited: &str) -> &str {
@@ -82,7 +81,7 @@ fn length(row: &Row) -> BarLength {
 }
 
 /// The median time of each contender, in ascending order; those without one last.
-fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Markup {
     let of_workers = rows.iter().all(|row| row.op != ALL);
     let mut rows: Vec<(&Row, BarLength)> = rows.iter().map(|row| (*row, length(row))).collect();
     let place = |length: &BarLength| match length {
@@ -106,14 +105,14 @@ fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Result<Markup, DrawErr
         series: "tier".to_owned(),
         rows: rows.iter().map(bar).collect(),
     };
-    Ok(html! {
+    html! {
         figure {
-            (chart.draw(ids)?)
+            (chart.draw(ids))
             figcaption {
                 "The thin line goes from the shortest to the longest time"
                 @if of_workers { "; after one kill these are the times of its workers" }
                 ". Further to the left is better."
             }
         }
-    })
+    }
 }

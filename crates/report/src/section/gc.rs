@@ -6,7 +6,6 @@ use sessile_results::tables::gc;
 use sessile_results::{Buckets, Modes, Row};
 
 use super::{conditions, not_run};
-use crate::DrawError;
 use crate::chart::{ChartText, HistogramPanel, StackedHistograms};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports, titles};
@@ -19,9 +18,9 @@ const PICTURE: &[(&str, &str)] = &[
 ];
 const HEADING: &str = "Starts, some of which collect garbage";
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let measured = runs.by_tier("gc", |_| true);
-    Ok(html! {
+    html! {
         p {
             "PHP's garbage collection makes one request in so many remove what has expired. A "
             "second hump to the right is the visitors who wait "
@@ -40,22 +39,22 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
         @if measured.is_empty() { (not_run(runs, "gc")) }
         @for run in &measured {
             (conditions(run))
-            (pictures(run, ids)?)
+            (pictures(run, ids))
             (draw(gc::table(&with_most_sessions(run)), ids))
         }
-    })
+    }
 }
 
 /// A picture of one contender whose sweeps are a mode of their own, and of one whose are not, with
 /// the most sessions.
-fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     // `null` is no contender.
     let has_phase = |row: &&&Row| {
         let is_drawn = PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
         is_drawn && row.store != "null"
     };
     let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
-    let Some(shown) = shown(&rows) else { return Ok(html! {}) };
+    let Some(shown) = shown(&rows) else { return html! {} };
     let mut figures = Vec::new();
     let is_of_two = |title: &String| {
         let own = rows.iter().filter(|row| row.shown_title() == *title);
@@ -68,11 +67,11 @@ fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawEr
         let most = own().map(|row| row.sessions).max().unwrap_or(0);
         let own: Vec<&Row> = own().filter(|row| row.sessions == most).collect();
         let many = format!("{} sessions{}", count(most as f64), run.tier_suffix);
-        figures.push(picture(&title, &many, &own, shown, ids)?);
+        figures.push(picture(&title, &many, &own, shown, ids));
     }
-    Ok(html! {
+    html! {
         h3 { (HEADING) (run.tier_suffix) } div.multiples { @for figure in figures { (figure) } }
-    })
+    }
 }
 
 fn picture(
@@ -81,7 +80,7 @@ fn picture(
     rows: &[&Row],
     shown: (usize, usize),
     ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+) -> Markup {
     let found = PICTURE.iter().filter_map(|(op, name)| {
         Some((*name, rows.iter().find(|row| row.op == *op)?.histogram.as_ref()?))
     });
@@ -112,11 +111,11 @@ fn picture(
             })
             .collect(),
     };
-    Ok(html! {
+    html! {
         figure {
-            figcaption { strong { (title) } ", " (many) } (steps.draw(ids)?)
+            figcaption { strong { (title) } ", " (many) } (steps.draw(ids))
         }
-    })
+    }
 }
 
 fn shown(rows: &[&Row]) -> Option<(usize, usize)> {

@@ -10,15 +10,14 @@ use sessile_results::tables::{lifecycle, visitors};
 use sessile_results::{KINDS, Row};
 
 use super::{CURVES, curves, not_run, speed, spoilt, wrong_ones};
-use crate::DrawError;
 use crate::chart::{Axis, ChartText, Curves};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::{draw, folded};
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let measured = runs.by_tier("lifecycle", |_| true);
-    Ok(html! {
+    html! {
         p {
             "nginx and php-fpm give out a page that starts a session, stores 100 values, "
             "regenerates the id, destroys the session and starts another one that stays; or, "
@@ -28,34 +27,34 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
             "change is lost: compare those that lock with each other."
         }
         @if measured.is_empty() { (not_run(runs, "lifecycle")) }
-        @for run in &measured { (of_run(run, ids)?) }
-    })
+        @for run in &measured { (of_run(run, ids)) }
+    }
 }
 
-fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     let (pages, others): (Vec<&Row>, Vec<&Row>) =
         run.rows.iter().partition(|row| row.op.ends_with("page"));
     let processes =
         pages.iter().filter_map(|row| row.web).map(|web| web.processes).max().unwrap_or(0);
     let rounds = pages.iter().map(|row| row.rounds).max().unwrap_or(0);
     let requests = pages.iter().map(|row| row.sessions).max().unwrap_or(0);
-    Ok(html! {
+    html! {
         p.conditions {
             (processes) " processes of PHP, " (rounds) " rounds of " (count(requests as f64))
             " requests in each combination" (run.tier_suffix) "." (spoilt(run.report))
         }
-        (charts(run, &pages, ids)?)
+        (charts(run, &pages, ids))
         (draw(lifecycle::by_parallel(&pages), ids))
         (folded(lifecycle::costs(&with_most_requests(&pages)), ids))
         (folded(visitors::table(&others), ids))
         @for note in others.iter().filter_map(|row| lifecycle::overflow(row)) {
             p.callout { strong { (note.words()) } }
         }
-    })
+    }
 }
 
 /// Handlers that lock; those without a lock are in the table only.
-fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Result<Markup, DrawError> {
+fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Markup {
     let mut figures = Vec::new();
     for (kind, place) in KINDS {
         let here = |row: &&&Row| row.kind == kind && php_handlers::locks(&row.title());
@@ -65,13 +64,13 @@ fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Result<
             figures.push(html! {
                 h3 { (title) }
                 figure {
-                    (chart(run, &rows, &title).draw(ids)?) figcaption { "Higher is better." }
+                    (chart(run, &rows, &title).draw(ids)) figcaption { "Higher is better." }
                 }
                 (wrong_ones(&rows, &|row| format!("{} parallel requests", row.workers)))
             });
         }
     }
-    Ok(html! { @for figure in figures { (figure) } })
+    html! { @for figure in figures { (figure) } }
 }
 
 fn with_most_requests<'a>(pages: &[&'a Row]) -> Vec<&'a Row> {

@@ -29,7 +29,6 @@ use sessile_results::Row;
 use sessile_results::number::with_noun;
 use sessile_results::{Experiment, Report};
 
-use crate::DrawError;
 use crate::chart::Curve;
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports, titles};
@@ -51,46 +50,46 @@ pub(crate) struct Part {
     pub body: Markup,
 }
 
-pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Section>, DrawError> {
+pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Vec<Section> {
     let part = |id, title, body| Part { id, title, body };
     let section = |title, parts| Section { title, parts };
     let mut requests = vec![
-        part("cycle", "As fast as they can", throughput::cycle(runs, ids)?),
-        part("paced", "At a fixed rate of requests", paced::body(runs, ids)?),
+        part("cycle", "As fast as they can", throughput::cycle(runs, ids)),
+        part("paced", "At a fixed rate of requests", paced::body(runs, ids)),
     ];
-    requests.extend(workloads::body(runs, ids)?.map(|body| part("workloads", "Workloads", body)));
-    Ok(vec![
+    requests.extend(workloads::body(runs, ids).map(|body| part("workloads", "Workloads", body)));
+    vec![
         section("Which store for which site", vec![part("verdict", "", verdict::body(runs, ids))]),
         section(
             "What each store can do",
             vec![part("features", "", features::body(runs.stores, ids))],
         ),
         section("Locked requests", requests),
-        section("Create, read and change", vec![part("ops", "", throughput::ops(runs, ids)?)]),
+        section("Create, read and change", vec![part("ops", "", throughput::ops(runs, ids))]),
         section(
             "Pages and scripts",
             vec![
-                part("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
+                part("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)),
                 part("rebuild", "A page that builds its cache", rebuild::body(runs, ids)),
                 part("languages", "Sessions in each language", languages::body(runs, ids)),
             ],
         ),
-        section("With and without garbage collection", vec![part("gc", "", gc::body(runs, ids)?)]),
+        section("With and without garbage collection", vec![part("gc", "", gc::body(runs, ids))]),
         section(
             "Parallel requests on one session",
-            vec![part("contention", "", contention::body(runs, ids)?)],
+            vec![part("contention", "", contention::body(runs, ids))],
         ),
         section(
             "More and larger sessions",
             vec![
-                part("scale", "More and more sessions", scale::body(runs, ids)?),
+                part("scale", "More and more sessions", scale::body(runs, ids)),
                 part("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
                 part("resources", "Processor time and space", resources::body(runs, ids)),
             ],
         ),
         section(
             "Workers and servers that are killed",
-            vec![part("faults", "", faults::body(runs, ids)?)],
+            vec![part("faults", "", faults::body(runs, ids))],
         ),
         section(
             "How it was measured",
@@ -100,7 +99,7 @@ pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Sectio
                 part("method", "Machine and commands", method::body(runs, ids)),
             ],
         ),
-    ])
+    ]
 }
 
 fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {

@@ -13,18 +13,17 @@ use sessile_results::statistics::is_told;
 
 use super::throughput::{in_order, length};
 use super::verdict;
-use crate::DrawError;
 use crate::chart::{Bar, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 
 /// Empty if no cycle without a fixed rate was measured.
-pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let tiers = verdict::tiers(runs);
     let tier = tiers.iter().find(|tier| **tier != Durability::None).or(tiers.first());
     let measured = tier.and_then(|tier| Some((*tier, closed(runs, *tier)?)));
-    let Some((tier, run)) = measured else { return Ok(html! {}) };
-    Ok(html! { p.lead { (verdict::sentence(runs)) } (chart(&run, tier, ids)?) })
+    let Some((tier, run)) = measured else { return html! {} };
+    html! { p.lead { (verdict::sentence(runs)) } (chart(&run, tier, ids)) }
 }
 
 /// The first measurement of the cycle without a fixed rate, in a tier.
@@ -49,11 +48,7 @@ fn name(row: &Row) -> Option<String> {
     }
 }
 
-fn chart(
-    run: &ExperimentRows<'_>,
-    tier: Durability,
-    ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+fn chart(run: &ExperimentRows<'_>, tier: Durability, ids: &ElementIds) -> Markup {
     let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
     let mut rows: Vec<&Row> = run.rows.iter().copied().filter(|row| row.workers == most).collect();
     rows.retain(|row| name(row).is_some());
@@ -85,10 +80,10 @@ fn chart(
         series: "p99.9".to_owned(),
         rows: bars.collect(),
     };
-    Ok(html! {
+    html! {
         @if !rows.is_empty() {
             figure {
-                (chart.draw(ids)?)
+                (chart.draw(ids))
                 figcaption {
                     "Each request takes the lock, reads, changes and saves a session; "
                     (with_noun(most, "worker")) " at a time; tier " (tier.name()) " promises "
@@ -100,5 +95,5 @@ fn chart(
                 }
             }
         }
-    })
+    }
 }

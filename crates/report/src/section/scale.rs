@@ -8,15 +8,14 @@ use sessile_results::{KINDS, Row};
 
 use super::throughput::small;
 use super::{CURVES, conditions, curves, not_run, speed, wrong_ones};
-use crate::DrawError;
 use crate::chart::{Axis, ChartText, Curves};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::folded;
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let measured = runs.by_tier("scale", |_| true);
-    Ok(html! {
+    html! {
         p {
             "The locked request with more and more sessions in the store, and with more and more "
             "workers. A line that stays level costs nothing "
@@ -25,11 +24,11 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
             a href="#left-out" { "what was left out" } "."
         }
         @if measured.is_empty() { (not_run(runs, "scale")) }
-        @for run in &measured { (of_run(run, ids)?) }
-    })
+        @for run in &measured { (of_run(run, ids)) }
+    }
 }
 
-fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     let mut figures = Vec::new();
     let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
     for (kind, place) in KINDS {
@@ -46,19 +45,14 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawErro
                 small(place),
                 run.tier_suffix
             );
-            figures.push(chart(run, &rows, &title, ids)?);
+            figures.push(chart(run, &rows, &title, ids));
             figures.push(folded(scale::table(&rows, place), ids));
         }
     }
-    Ok(html! { (conditions(run)) @for figure in figures { (figure) } })
+    html! { (conditions(run)) @for figure in figures { (figure) } }
 }
 
-fn chart(
-    run: &ExperimentRows<'_>,
-    rows: &[&Row],
-    title: &str,
-    ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+fn chart(run: &ExperimentRows<'_>, rows: &[&Row], title: &str, ids: &ElementIds) -> Markup {
     let at = |row: &Row| row.sessions as f64;
     let places: Vec<f64> = rows.iter().map(|row| at(row)).collect();
     let values: Vec<f64> = rows.iter().filter_map(|row| speed(row)).collect();
@@ -69,5 +63,5 @@ fn chart(
         curves: curves(run, rows, &at, &speed),
     };
     let which = |row: &Row| with_noun(row.sessions, "session");
-    Ok(html! { h3 { (title) } figure { (curves.draw(ids)?) } (wrong_ones(rows, &which)) })
+    html! { h3 { (title) } figure { (curves.draw(ids)) } (wrong_ones(rows, &which)) }
 }

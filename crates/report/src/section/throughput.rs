@@ -7,53 +7,52 @@ use sessile_results::tables::throughput;
 use sessile_results::{KINDS, Row};
 
 use super::{conditions, interval, not_run, published};
-use crate::DrawError;
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, MARK, PageReports, titles};
 use crate::table::folded;
 
 /// `cycle` in a closed loop.
-pub(super) fn cycle(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn cycle(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let closed: Vec<ExperimentRows<'_>> = runs
         .of_experiment("cycle")
         .into_iter()
         .filter(|run| run.report.settings.rate.is_none())
         .collect();
-    Ok(html! {
+    html! {
         p {
             "One cycle is what one request does: take the session's lock, read it, change it, "
             "write it back. This is the figure that "
             "matters for an application."
         }
         @if closed.is_empty() { (not_run(runs, "cycle")) }
-        @for (number, run) in closed.iter().enumerate() { (drawn(run, number == 0, ids)?) }
-    })
+        @for (number, run) in closed.iter().enumerate() { (drawn(run, number == 0, ids)) }
+    }
 }
 
-pub(super) fn ops(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn ops(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let (as_published, corrected): (Vec<ExperimentRows<'_>>, Vec<ExperimentRows<'_>>) =
         runs.of_experiment("ops").into_iter().partition(|run| run.report.settings.as_published);
-    Ok(html! {
+    html! {
         p {
             "Each operation on its own, on sessions of 1,500 random characters unless said "
             "otherwise. A change is a locked read and "
             "write, because an unlocked one loses updates."
         }
         @if corrected.is_empty() { (not_run(runs, "ops")) }
-        @for run in &corrected { (of_run(run, ids)?) }
+        @for run in &corrected { (of_run(run, ids)) }
         (published::body(runs, &corrected, &as_published, ids))
-    })
+    }
 }
 
-pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     drawn(run, true, ids)
 }
 
 /// A chart, unless a table is enough, and a table for each way to the store and tier. Several
 /// operations are bars of one chart, with the most workers; one operation has a bar for each number
 /// of workers.
-fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Markup {
     let mut figures = Vec::new();
     let ops = ops_in_order(&run.rows);
     let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
@@ -68,13 +67,13 @@ fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Result<Mark
                 figures.push(html! {
                     h3 { (place) ", tier " (tier) }
                     @let in_title = format!("{}, tier {tier}", small(place));
-                    @if chart { (figure_of(run, &rows, &ops, &in_title, ids)?) }
+                    @if chart { (figure_of(run, &rows, &ops, &in_title, ids)) }
                     (folded(table(&ranked(&rows), &rows, place), ids))
                 });
             }
         }
     }
-    Ok(html! { (conditions(run)) @for figure in figures { (figure) } })
+    html! { (conditions(run)) @for figure in figures { (figure) } }
 }
 
 fn ops_in_order(rows: &[&Row]) -> Vec<String> {
@@ -104,7 +103,7 @@ fn figure_of(
     ops: &[String],
     place: &str,
     ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+) -> Markup {
     let workers = run.distinct(|row| row.workers);
     let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
     let ranked = ranked(rows);
@@ -135,12 +134,12 @@ fn figure_of(
         series: series.to_owned(),
         rows: ranked.iter().map(bars).collect(),
     };
-    Ok(html! {
+    html! {
         figure {
-            (bars.draw(ids)?)
+            (bars.draw(ids))
             figcaption { (interval(run.report, rounds)) " Further to the right is better. " (MARK) }
         }
-    })
+    }
 }
 
 fn marked(title: &str, rows: &[&Row]) -> String {
