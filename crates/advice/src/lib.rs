@@ -23,6 +23,7 @@ mod thresholds;
 use serde::Serialize;
 use sessile_results::Report;
 use sessile_results::compare::are_apart;
+use sessile_results::grouping::grouped;
 use sessile_results::naming;
 use sessile_results::number::{count, figure};
 use sessile_stores::StoreEntry;
@@ -118,15 +119,10 @@ impl Recommendation {
 
     /// The excluded stores by the first rule that excludes them.
     pub fn excluded(&self) -> Vec<(&'static str, String)> {
-        let mut by_rule: Vec<(&'static str, String)> = Vec::new();
-        for ranked in &self.ranking {
-            let Some(fired) = ranked.fired(RuleEffect::Excludes).next() else { continue };
-            match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
-                Some((_, stores)) => *stores = format!("{stores}, {}", ranked.title()),
-                None => by_rule.push((fired.rule, ranked.title())),
-            }
-        }
-        by_rule
+        let excluded = self.ranking.iter().filter_map(|ranked| {
+            Some((ranked.fired(RuleEffect::Excludes).next()?.rule, ranked.title()))
+        });
+        grouped(excluded).into_iter().map(|(rule, stores)| (rule, stores.join(", "))).collect()
     }
 
     /// The two after the best and its ties.
@@ -138,21 +134,13 @@ impl Recommendation {
 
 /// Warnings, then notes, each once, with the kinds of sites that it is about; none if about all.
 pub fn shared_notes(answers: &[(SiteKind, Recommendation)]) -> Vec<(String, Vec<&'static str>)> {
-    let mut notes: Vec<(String, Vec<&'static str>)> = Vec::new();
-    let of_effect = |of: fn(&Recommendation) -> &Vec<String>, sign: &str| {
-        let texts = |(kind, answer): &(SiteKind, Recommendation)| {
-            let text = |text: &String| (format!("{sign}: {text}"), kind.name);
-            of(answer).iter().map(text).collect::<Vec<(String, &'static str)>>()
-        };
-        answers.iter().flat_map(texts).collect::<Vec<(String, &'static str)>>()
+    let told = |sign: &'static str, of: fn(&Recommendation) -> &Vec<String>| {
+        answers.iter().flat_map(move |(kind, answer)| {
+            of(answer).iter().map(move |text| (format!("{sign}: {text}"), kind.name))
+        })
     };
-    let warnings = of_effect(|answer| &answer.warnings, "warning");
-    for (note, kind) in warnings.into_iter().chain(of_effect(|answer| &answer.notes, "note")) {
-        match notes.iter_mut().find(|(known, _)| *known == note) {
-            Some((_, of)) => of.push(kind),
-            None => notes.push((note, vec![kind])),
-        }
-    }
+    let warnings = told("warning", |answer| &answer.warnings);
+    let mut notes = grouped(warnings.chain(told("note", |answer| &answer.notes)));
     notes.iter_mut().filter(|(_, of)| of.len() == answers.len()).for_each(|(_, of)| of.clear());
     notes
 }

@@ -23,24 +23,17 @@ pub fn comparability_notes(results: &[(&str, &Report)]) -> Vec<String> {
 fn differences(old_name: &str, old: &Report, new_name: &str, new: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     let (was, is) = (&old.environment, &new.environment);
-    if was.kernel != is.kernel {
-        notes.push(format!(
-            "the kernel is another one: {} in {old_name}, {} in {new_name}",
-            was.kernel, is.kernel
-        ));
-    }
-    if was.disk_file_system != is.disk_file_system {
-        let (was, is) = (&was.disk_file_system, &is.disk_file_system);
-        notes.push(format!(
-            "the file system of the disk is another one: {was} in {old_name}, {is} in {new_name}"
-        ));
+    for (what, was, is) in [
+        ("the kernel", &was.kernel, &is.kernel),
+        ("the file system of the disk", &was.disk_file_system, &is.disk_file_system),
+    ] {
+        if was != is {
+            notes.push(format!("{what} is another one: {was} in {old_name}, {is} in {new_name}"));
+        }
     }
     for (name, version) in &was.versions {
-        match is.versions.get(name) {
-            Some(other) if other != version => {
-                notes.push(format!("{name} is {version} in {old_name} and {other} in {new_name}"));
-            }
-            _ => {}
+        if let Some(other) = is.versions.get(name).filter(|other| *other != version) {
+            notes.push(format!("{name} is {version} in {old_name} and {other} in {new_name}"));
         }
     }
     let (was, is) = (old.settings.seconds, new.settings.seconds);

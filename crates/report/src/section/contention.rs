@@ -7,31 +7,25 @@ use sessile_results::Row;
 use sessile_results::statistics::is_told;
 use sessile_results::tables::contention;
 
-use super::{conditions, not_run};
+use super::{conditions, each};
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::folded;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let measured = runs.by_tier("contention", |_| true);
     html! {
         p {
             "A page whose requests all want the same session at once. What counts is how long a "
             "request waits that found it taken, whether "
             "all get their turn, and that no update is lost."
         }
-        @if measured.is_empty() { (not_run(runs, "contention")) }
-        @for run in &measured {
-            (conditions(run))
-            (waits(run, ids))
-            (folded(contention::table(&run.rows), ids))
-        }
+        (each(runs, "contention", |run| html! { (conditions(run)) (waits(run, ids)) (folded(contention::table(&run.rows), ids)) }))
     }
 }
 
 fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
-    let mut rows: Vec<&Row> = run.rows.iter().filter(|row| row.waits.is_some()).copied().collect();
+    let mut rows = run.only(|row| row.waits.is_some());
     // Without a lock a row need not wait, so rows with lost updates come last.
     rows.sort_by(|a, b| {
         (a.is_bad(), wait(a)).partial_cmp(&(b.is_bad(), wait(b))).unwrap_or(Ordering::Equal)

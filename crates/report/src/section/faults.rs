@@ -6,14 +6,13 @@ use maud::{Markup, html};
 use sessile_results::tables::faults::{self, ALL, KILLS, SERVER};
 use sessile_results::{Faults, Row};
 
-use super::{not_run, spoilt};
+use super::{each, spoilt};
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::draw;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let measured = runs.by_tier("faults", |_| true);
     html! {
         p {
             "Workers and servers are killed with SIGKILL: how long until a session can be used "
@@ -26,11 +25,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "default the next one waits a minute. "
             "Power cuts and full disks are not part of it."
         }
-        @if measured.is_empty() { (not_run(runs, "faults")) }
-        @for run in &measured {
-            p { (spoilt(run.report)) }
-            @for (op, caption, waited) in KILLS { (kill(run, op, caption, waited, ids)) }
-        }
+        (each(runs, "faults", |run| html! { p { (spoilt(run.report)) } @for (op, caption, waited) in KILLS { (kill(run, op, caption, waited, ids)) } }))
     }
 }
 
@@ -43,7 +38,7 @@ fn kill(
     ids: &ElementIds,
 ) -> Markup {
     let table = faults::table(&run.rows, op, caption, waited);
-    let rows: Vec<&Row> = run.rows.iter().filter(|row| row.op == op).copied().collect();
+    let rows = run.only(|row| row.op == op);
     let title = format!("How long until {}{}", until(waited), run.tier_suffix);
     html! {
         @if !table.rows.is_empty() {

@@ -5,7 +5,7 @@ use sessile_results::number::{count, time};
 use sessile_results::tables::gc;
 use sessile_results::{Buckets, Modes, Row};
 
-use super::{conditions, not_run};
+use super::{conditions, each};
 use crate::chart::{ChartText, HistogramPanel, StackedHistograms};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports, titles};
@@ -19,7 +19,6 @@ const PICTURE: &[(&str, &str)] = &[
 const HEADING: &str = "Starts, some of which collect garbage";
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let measured = runs.by_tier("gc", |_| true);
     html! {
         p {
             "PHP's garbage collection makes one request in so many remove what has expired. A "
@@ -36,12 +35,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             (count(Modes::SESSIONS_MIN as f64)) " a sweep can be too short to stand out, and then "
             "the table says that there are too few to tell."
         }
-        @if measured.is_empty() { (not_run(runs, "gc")) }
-        @for run in &measured {
-            (conditions(run))
-            (pictures(run, ids))
-            (draw(gc::table(&with_most_sessions(run)), ids))
-        }
+        (each(runs, "gc", |run| html! { (conditions(run)) (pictures(run, ids)) (draw(gc::table(&with_most_sessions(run)), ids)) }))
     }
 }
 
@@ -49,11 +43,10 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 /// the most sessions.
 fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     // `null` is no contender.
-    let has_phase = |row: &&&Row| {
+    let rows = run.only(|row| {
         let is_drawn = PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
         is_drawn && row.store != "null"
-    };
-    let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
+    });
     let Some(shown) = shown(&rows) else { return html! {} };
     let mut figures = Vec::new();
     let is_of_two = |title: &String| {
@@ -136,5 +129,5 @@ fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
 /// Fewer sessions are in the JSON only, unless something went wrong.
 fn with_most_sessions<'a>(run: &ExperimentRows<'a>) -> Vec<&'a Row> {
     let most = run.rows.iter().map(|row| row.sessions).max().unwrap_or(0);
-    run.rows.iter().copied().filter(|row| row.sessions == most || row.is_bad()).collect()
+    run.only(|row| row.sessions == most || row.is_bad())
 }

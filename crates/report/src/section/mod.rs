@@ -114,6 +114,19 @@ fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {
     }
 }
 
+/// The runs of an experiment by tier, or that there is none.
+fn each<'a>(
+    runs: &PageReports<'a>,
+    experiment: &str,
+    drawn: impl Fn(&ExperimentRows<'a>) -> Markup,
+) -> Markup {
+    let measured = runs.by_tier(experiment, |_| true);
+    html! {
+        @if measured.is_empty() { (not_run(runs, experiment)) }
+        @for run in &measured { (drawn(run)) }
+    }
+}
+
 fn conditions(run: &ExperimentRows<'_>) -> Markup {
     html! { p.conditions { (run.report.conditions(&run.rows)) "." (spoilt(run.report)) } }
 }

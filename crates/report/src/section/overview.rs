@@ -15,7 +15,7 @@ use super::throughput::{in_order, length};
 use super::verdict;
 use crate::chart::{Bar, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports};
+use crate::runs::{ExperimentRows, PageReports, most_rounds, most_workers};
 
 /// Empty if no cycle without a fixed rate was measured.
 pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
@@ -49,10 +49,9 @@ fn name(row: &Row) -> Option<String> {
 }
 
 fn chart(run: &ExperimentRows<'_>, tier: Durability, ids: &ElementIds) -> Markup {
-    let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
-    let mut rows: Vec<&Row> = run.rows.iter().copied().filter(|row| row.workers == most).collect();
-    rows.retain(|row| name(row).is_some());
-    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+    let most = most_workers(&run.rows);
+    let mut rows = run.only(|row| row.workers == most && name(row).is_some());
+    let rounds = most_rounds(&rows);
     rows.sort_by(|a, b| b.ops_per_second.median.total_cmp(&a.ops_per_second.median));
     let slowest = |row: &Row| match &row.failed {
         None if is_told(0.999, row.operations) => time(row.latency_us.p999),

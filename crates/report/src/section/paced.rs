@@ -9,7 +9,7 @@ use sessile_results::{KINDS, Row};
 use super::{CURVES, conditions, curves, not_run, wrong_ones};
 use crate::chart::{Axis, ChartText, Curves};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports, tiers};
+use crate::runs::{ExperimentRows, PageReports, most_workers, tiers};
 use crate::table::draw;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
@@ -53,7 +53,7 @@ fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Markup {
         let mut points: Vec<(f64, &Row)> = Vec::new();
         for run in &runs {
             // Fewer workers at a higher rate are another question, even for the same total.
-            let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
+            let most = most_workers(&run.rows);
             let with_most = run.rows.iter().copied().filter(|row| row.workers == most);
             points.extend(with_most.filter(here).map(|row| (rate(run) * most as f64, row)));
         }

@@ -2,6 +2,7 @@
 //! socket and durability tiers apart.
 
 use maud::{Markup, html};
+use sessile_results::grouping::distinct;
 use sessile_results::table::ResultTable;
 use sessile_results::tables::throughput;
 use sessile_results::{KINDS, Row};
@@ -9,7 +10,7 @@ use sessile_results::{KINDS, Row};
 use super::{conditions, interval, not_run, published};
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, MARK, PageReports, titles};
+use crate::runs::{ExperimentRows, MARK, PageReports, most_rounds, most_workers, titles};
 use crate::table::folded;
 
 /// `cycle` in a closed loop.
@@ -53,37 +54,26 @@ pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
 /// operations are bars of one chart, with the most workers; one operation has a bar for each number
 /// of workers.
 fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Markup {
-    let mut figures = Vec::new();
-    let ops = ops_in_order(&run.rows);
-    let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
-    for (kind, place) in KINDS {
-        for tier in run.distinct(|row| row.durability.clone()) {
-            let here = |row: &&&Row| {
-                let is_shown = ops.len() == 1 || row.workers == most;
-                row.kind == kind && row.durability == tier && is_shown
-            };
-            let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-            if !rows.is_empty() {
-                figures.push(html! {
+    let ops = distinct(run.rows.iter().map(|row| row.op.clone()));
+    let most = most_workers(&run.rows);
+    let rows = |kind: &str, tier: &str| {
+        let is_shown = |row: &Row| ops.len() == 1 || row.workers == most;
+        run.only(|row| row.kind == kind && row.durability == tier && is_shown(row))
+    };
+    html! {
+        (conditions(run))
+        @for (kind, place) in KINDS {
+            @for tier in run.distinct(|row| row.durability.clone()) {
+                @let rows = rows(kind, &tier);
+                @if !rows.is_empty() {
                     h3 { (place) ", tier " (tier) }
                     @let in_title = format!("{}, tier {tier}", small(place));
                     @if chart { (figure_of(run, &rows, &ops, &in_title, ids)) }
                     (folded(table(&ranked(&rows), &rows, place), ids))
-                });
+                }
             }
         }
     }
-    html! { (conditions(run)) @for figure in figures { (figure) } }
-}
-
-fn ops_in_order(rows: &[&Row]) -> Vec<String> {
-    let mut ops: Vec<String> = Vec::new();
-    for row in rows {
-        if !ops.contains(&row.op) {
-            ops.push(row.op.clone());
-        }
-    }
-    ops
 }
 
 pub(super) fn capital(word: &str) -> String {
@@ -105,7 +95,7 @@ fn figure_of(
     ids: &ElementIds,
 ) -> Markup {
     let workers = run.distinct(|row| row.workers);
-    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+    let rounds = most_rounds(rows);
     let ranked = ranked(rows);
     let what = noun(ops);
     let series = if ops.len() == 1 { "workers" } else { "operation" };

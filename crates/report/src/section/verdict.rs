@@ -3,10 +3,11 @@
 
 use maud::{Markup, html};
 use sessile_advice::{
-    RankedStore, Recommendation, RuleEffect, SiteKind, handlers_without_row, recommend,
-    shared_notes, site_kinds,
+    RankedStore, Recommendation, SiteKind, handlers_without_row, recommend, shared_notes,
+    site_kinds,
 };
 use sessile_core::Durability;
+use sessile_results::grouping::grouped;
 use sessile_results::number::{bytes, count};
 use sessile_results::table::{TableCell, bad, right, right_or_empty, text};
 
@@ -50,14 +51,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 
 /// The best store of each kind of site, in one sentence that says the tiers.
 pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
-    let mut uses = Vec::<(_, Vec<&str>)>::new();
-    for (kind, answer) in answers(runs, &installed(runs), weakest(runs)) {
-        let best = (answer.recommended, answer.site.durability);
-        match uses.iter_mut().find(|(known, _)| *known == best) {
-            Some((_, kinds)) => kinds.push(kind.name),
-            None => uses.push((best, vec![kind.name])),
-        }
-    }
+    let answers = answers(runs, &installed(runs), weakest(runs)).into_iter();
+    let uses = grouped(answers.map(|(kind, it)| ((it.recommended, it.site.durability), kind.name)));
     html! {
         @for (number, ((store, tier), kinds)) in uses.iter().enumerate() {
             @if number > 0 { "; " }
@@ -173,9 +168,8 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
             ul.rules {
                 @for fired in &ranked.rules {
                     li {
-                        span class=(format!("rule {}", class(fired.effect))) {
-                            (sign(fired.effect))
-                        }
+                        @let effect = fired.effect.name();
+                        span class=(format!("rule {effect}")) { (effect) ":" }
                         " " (fired.why) " " code { (fired.rule) }
                     }
                 }
@@ -193,28 +187,10 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
             @if !table.is_empty() { (table.draw(ids)) }
             ul.rules {
                 @for (rule, stores) in answer.excluded() {
-                    li { span.rule.excludes { "excluded:" } " " (stores) " " code { (rule) } }
+                    li { span.rule.excluded { "excluded:" } " " (stores) " " code { (rule) } }
                 }
             }
         }
-    }
-}
-
-fn class(effect: RuleEffect) -> &'static str {
-    match effect {
-        RuleEffect::Excludes => "excludes",
-        RuleEffect::Against => "against",
-        RuleEffect::For => "for",
-        RuleEffect::Note => "note",
-    }
-}
-
-fn sign(effect: RuleEffect) -> &'static str {
-    match effect {
-        RuleEffect::Excludes => "excluded:",
-        RuleEffect::Against => "against:",
-        RuleEffect::For => "for:",
-        RuleEffect::Note => "note:",
     }
 }
 
