@@ -91,6 +91,28 @@ pub struct Conditions {
 }
 
 impl Candidate {
+    /// One whose rows have its name; `place` is the URL of a fixture.
+    fn new(
+        (store, variant): (&'static str, &'static str),
+        place: &str,
+        capabilities: Capabilities,
+        site: &Site,
+    ) -> Candidate {
+        let medium = medium(place, &capabilities);
+        Candidate {
+            store,
+            variant,
+            url: String::new(),
+            capabilities,
+            medium,
+            tier: tier(&capabilities, medium, site),
+            rows: (store, variant),
+            after_death: AfterDeath::of_store(&capabilities),
+            in_use: false,
+            measured: MeasuredFigures::default(),
+        }
+    }
+
     pub fn title(&self) -> String {
         naming::title(self.store, self.variant)
     }
@@ -143,34 +165,18 @@ pub(crate) fn candidates(
         .filter(|entry| !entry.decorates)
         .flat_map(|entry| entry.fixtures.iter().map(move |fixture| (entry, fixture)))
         .map(|(entry, fixture)| {
-            let medium = medium(fixture.url, &entry.capabilities);
-            let tier = tier(&entry.capabilities, medium, site);
-            Candidate {
-                store: entry.name,
-                variant: fixture.variant,
-                url: shown_url(entry, fixture, medium, tier),
-                capabilities: entry.capabilities,
-                medium,
-                tier,
-                rows: (entry.name, fixture.variant),
-                after_death: AfterDeath::of_store(&entry.capabilities),
-                in_use: false,
-                measured: MeasuredFigures::default(),
-            }
+            let named = (entry.name, fixture.variant);
+            let it = Candidate::new(named, fixture.url, entry.capabilities, site);
+            Candidate { url: shown_url(entry, fixture, it.medium, it.tier), ..it }
         });
     let practices = PRACTICES.iter().filter_map(|it| {
-        let capabilities = it.capabilities(known)?;
+        let of_system = Candidate::new((it.store, it.variant), "", it.capabilities(known)?, site);
         Some(Candidate {
-            store: it.store,
-            variant: it.variant,
             url: it.setting.to_owned(),
-            capabilities,
-            medium: medium("", &capabilities),
-            tier: tier(&capabilities, medium("", &capabilities), site),
             rows: (it.row, "default"),
             after_death: it.after_death(),
             in_use: true,
-            measured: MeasuredFigures::default(),
+            ..of_system
         })
     });
     let mut candidates: Vec<Candidate> = practices.chain(stores).collect();

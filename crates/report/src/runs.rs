@@ -161,10 +161,6 @@ pub(crate) fn tiers<'a>(runs: &[ExperimentRows<'a>]) -> Vec<&'a str> {
     distinct(runs.iter().flat_map(|run| &run.rows).map(|row| row.durability.as_str()))
 }
 
-pub(crate) fn titles(rows: &[&Row]) -> Vec<String> {
-    distinct(rows.iter().map(|row| row.shown_title()))
-}
-
 pub(crate) fn most_workers(rows: &[&Row]) -> usize {
     rows.iter().map(|row| row.workers).max().unwrap_or(0)
 }

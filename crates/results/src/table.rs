@@ -118,10 +118,15 @@ pub fn shared_tier<'a>(rows: &[&'a Row]) -> Option<&'a str> {
     rows.iter().all(|row| row.durability == first).then_some(first)
 }
 
+/// The rows of each contender, in the order of its first.
+pub fn of_each<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
+    let contenders = grouped(rows.iter().map(|row| (row.shown_title(), *row)));
+    contenders.into_iter().map(|(_, rows)| rows).collect()
+}
+
 /// The first row of each contender, for tables with a line for all of its rows.
 pub fn first_of_each<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    let contenders = grouped(rows.iter().map(|row| (row.shown_title(), *row)));
-    contenders.iter().filter_map(|(_, rows)| rows.first().copied()).collect()
+    of_each(rows).iter().filter_map(|rows| rows.first().copied()).collect()
 }
 
 pub fn text(text: impl ToString) -> TableCell {

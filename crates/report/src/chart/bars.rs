@@ -9,6 +9,7 @@ use crate::ids::ElementIds;
 use crate::ink::Ink;
 use maud::Markup;
 use sessile_results::number::short;
+use sessile_results::statistics::Spread;
 
 /// All in pixels.
 const WIDTH: i32 = 760;
@@ -47,13 +48,8 @@ pub(crate) struct Bar {
 
 #[derive(Clone, Debug)]
 pub(crate) enum BarLength {
-    /// A figure with the interval of its rounds.
-    Value {
-        median: f64,
-        low: f64,
-        high: f64,
-        fault: Option<String>,
-    },
+    /// A figure with the interval of its rounds, and what is wrong with it.
+    Value(Spread, Option<String>),
     Failed(String),
 }
 
@@ -104,7 +100,7 @@ impl Bars {
 impl BarLength {
     fn ends(&self) -> Vec<f64> {
         match self {
-            BarLength::Value { median, low, high, .. } => vec![*low, *median, *high],
+            BarLength::Value(it, _) => vec![it.low, it.median, it.high],
             BarLength::Failed(_) => Vec::new(),
         }
     }
@@ -119,8 +115,8 @@ impl Bar {
         points: bool,
         x_of: &dyn Fn(f64) -> i32,
     ) {
-        let (median, low, high, fault) = match &self.length {
-            BarLength::Value { median, low, high, fault } => (*median, *low, *high, fault),
+        let (Spread { median, low, high }, fault) = match &self.length {
+            BarLength::Value(figure, fault) => (*figure, fault),
             BarLength::Failed(why) => {
                 return canvas.write(why, 12, Ink::Bad, TextAnchor::After, (left + 8, y));
             }
@@ -154,11 +150,8 @@ mod tests {
     use super::*;
 
     fn drawn_with(median: f64) -> String {
-        let value = |median: f64| BarLength::Value {
-            median,
-            low: median * 0.9,
-            high: median * 1.1,
-            fault: None,
+        let value = |median: f64| {
+            BarLength::Value(Spread { median, low: median * 0.9, high: median * 1.1 }, None)
         };
         let bar = |series, length| Bar { series, name: format!("{series}"), length };
         let bars = Bars {

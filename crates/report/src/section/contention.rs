@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 
 use maud::{Markup, html};
 use sessile_results::Row;
-use sessile_results::statistics::is_told;
+use sessile_results::statistics::{Spread, is_told};
 use sessile_results::tables::contention;
 
-use super::{conditions, each};
-use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
+use super::{conditions, each, length};
+use crate::chart::{Bar, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::folded;
@@ -32,15 +32,9 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     });
     let bars = |row: &Row| {
         let waits = row.waits.unwrap_or_default();
-        let bar = |series, name: &str, us: f64| Bar {
-            series,
-            name: name.to_owned(),
-            length: match &row.failed {
-                Some(_) => BarLength::Failed("failed (see the warnings)".to_owned()),
-                None => {
-                    BarLength::Value { median: us, low: us, high: us, fault: row.fault_counts() }
-                }
-            },
+        let bar = |series, name: &str, us: f64| {
+            let length = length(row, Spread { median: us, low: us, high: us });
+            Bar { series, name: name.to_owned(), length }
         };
         let mut bars = vec![bar(0, "median", waits.taken_p50)];
         if is_told(0.99, waits.taken) {

@@ -3,10 +3,11 @@
 //! Losses that the tier of a store allows are shown, but are not faults.
 
 use maud::{Markup, html};
+use sessile_results::statistics::Spread;
 use sessile_results::tables::faults::{self, ALL, KILLS, SERVER};
 use sessile_results::{Faults, Row};
 
-use super::{each, spoilt};
+use super::{each, length, spoilt};
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
@@ -25,7 +26,10 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "default the next one waits a minute. "
             "Power cuts and full disks are not part of it."
         }
-        (each(runs, "faults", |run| html! { p { (spoilt(run.report)) } @for (op, caption, waited) in KILLS { (kill(run, op, caption, waited, ids)) } }))
+        (each(runs, "faults", |run| {
+            let kill = |(op, caption, waited)| kill(run, op, caption, waited, ids);
+            html! { p { (spoilt(run.report)) } @for it in KILLS { (kill(it)) } }
+        }))
     }
 }
 
@@ -56,31 +60,27 @@ fn until(waited: &str) -> &str {
 }
 
 /// The time of a contender in milliseconds, or the faults of kills without a time.
-fn length(row: &Row) -> BarLength {
+fn time(row: &Row) -> BarLength {
     let us = row.latency_us;
     let stuck = row.faults.as_ref().map_or(0, |faults| faults.stuck);
     let wrong = row.faults.as_ref().map(Faults::in_words).filter(|words| !words.is_empty());
-    if row.failed.is_some() {
-        return BarLength::Failed("failed (see the warnings)".to_owned());
-    }
-    if us.p50 <= 0.0 {
+    if row.failed.is_none() && us.p50 <= 0.0 {
         return BarLength::Failed(if stuck > 0 { "never" } else { "not once" }.to_owned());
     }
     let stuck = (stuck > 0).then(|| format!("{stuck} locks stuck"));
-    BarLength::Value {
-        median: us.p50 / 1e3,
-        low: us.min / 1e3,
-        high: us.max / 1e3,
-        fault: wrong.or(stuck),
+    let ms = Spread { median: us.p50 / 1e3, low: us.min / 1e3, high: us.max / 1e3 };
+    match length(row, ms) {
+        BarLength::Value(ms, _) => BarLength::Value(ms, wrong.or(stuck)),
+        failed => failed,
     }
 }
 
 /// The median time of each contender, in ascending order; those without one last.
 fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Markup {
     let of_workers = rows.iter().all(|row| row.op != ALL);
-    let mut rows: Vec<(&Row, BarLength)> = rows.iter().map(|row| (*row, length(row))).collect();
+    let mut rows: Vec<(&Row, BarLength)> = rows.iter().map(|row| (*row, time(row))).collect();
     let place = |length: &BarLength| match length {
-        BarLength::Value { median, .. } => *median,
+        BarLength::Value(ms, _) => ms.median,
         BarLength::Failed(_) => f64::INFINITY,
     };
     rows.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));

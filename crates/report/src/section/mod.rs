@@ -27,11 +27,13 @@ mod workloads;
 use maud::{Markup, html};
 use sessile_results::Row;
 use sessile_results::number::with_noun;
+use sessile_results::statistics::Spread;
+use sessile_results::table::of_each;
 use sessile_results::{Experiment, Report};
 
-use crate::chart::Curve;
+use crate::chart::{BarLength, Curve};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports, titles};
+use crate::runs::{ExperimentRows, PageReports};
 
 pub(crate) use overview::overview;
 
@@ -191,16 +193,25 @@ fn curves(
     x: &dyn Fn(&Row) -> f64,
     y: &dyn Fn(&Row) -> Option<f64>,
 ) -> Vec<Curve> {
-    let curve = |name: String| {
-        let own = || rows.iter().filter(|row| row.shown_title() == name);
-        let mut values: Vec<(f64, f64)> = own().filter_map(|row| Some((x(row), y(row)?))).collect();
+    let curve = |rows: Vec<&Row>| {
+        let at = |row: &&Row| Some((x(row), y(row)?));
+        let mut values: Vec<(f64, f64)> = rows.iter().filter_map(at).collect();
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let wrong = own().filter(|row| row.is_bad()).map(|row| x(row)).collect();
-        let number = own().next().map_or(0, |row| run.number(row));
+        let wrong = rows.iter().filter(|row| row.is_bad()).map(|row| x(row)).collect();
+        let name = rows.first().map(|row| row.shown_title()).unwrap_or_default();
+        let number = rows.first().map_or(0, |row| run.number(row));
         Curve { name, number, values, wrong }
     };
     let is_drawn = |curve: &Curve| !curve.values.is_empty() || !curve.wrong.is_empty();
-    titles(rows).into_iter().map(curve).filter(is_drawn).collect()
+    of_each(rows).into_iter().map(curve).filter(is_drawn).collect()
+}
+
+/// A figure of a row, or that it failed.
+fn length(row: &Row, figure: Spread) -> BarLength {
+    match &row.failed {
+        Some(_) => BarLength::Failed("failed (see the warnings)".to_owned()),
+        None => BarLength::Value(figure, row.fault_counts()),
+    }
 }
 
 /// The speed of a row that has one.

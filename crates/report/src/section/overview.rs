@@ -11,8 +11,8 @@ use sessile_results::number::{time, with_noun};
 use sessile_results::reference;
 use sessile_results::statistics::is_told;
 
-use super::throughput::{in_order, length};
-use super::verdict;
+use super::throughput::in_order;
+use super::{length, verdict};
 use crate::chart::{Bar, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports, most_rounds, most_workers};
@@ -59,7 +59,7 @@ fn chart(run: &ExperimentRows<'_>, tier: Durability, ids: &ElementIds) -> Markup
     };
     let bars = rows.iter().map(|row| BarRow {
         name: name(row).unwrap_or_default(),
-        bars: vec![Bar { series: 0, name: slowest(row), length: length(row) }],
+        bars: vec![Bar { series: 0, name: slowest(row), length: length(row, row.ops_per_second) }],
     });
     let figure = |row: &&Row| match (name(row).unwrap_or_default(), &row.failed) {
         (name, Some(_)) => format!("{name} failed"),

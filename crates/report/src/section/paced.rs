@@ -43,12 +43,11 @@ fn title(run: &ExperimentRows<'_>) -> String {
 fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Markup {
     let runs: Vec<&ExperimentRows<'_>> =
         all.iter().filter(|run| run.rows.iter().all(|row| row.durability == tier)).collect();
-    let mut figures = Vec::new();
     if runs.len() < 2 {
         return html! {};
     }
     let beside = runs.first().map_or("", |run| run.tier_suffix.as_str());
-    for (kind, place) in KINDS {
+    let figures = KINDS.into_iter().filter_map(|(kind, place)| {
         let here = |row: &&Row| row.op == "cycle" && row.kind == kind;
         let mut points: Vec<(f64, &Row)> = Vec::new();
         for run in &runs {
@@ -63,7 +62,7 @@ fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Markup {
             own.map_or(0.0, |(due, _)| *due)
         };
         let which = |row: &Row| format!("{} a second due", count(due(row)));
-        let Some(run) = runs.first().filter(|_| !rows.is_empty()) else { continue };
+        let run = runs.first().filter(|_| !rows.is_empty())?;
         let rates: Vec<f64> = points.iter().map(|(due, _)| *due).collect();
         let chart = Curves {
             words: ChartText {
@@ -80,12 +79,12 @@ fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Markup {
             ),
             curves: curves(run, &rows, &due, &p99),
         };
-        figures.push(html! {
+        Some(html! {
             h3 { (place) ", by the rate of requests" (beside) }
             @if !chart.curves.is_empty() { figure { (chart.draw(ids)) } }
             (wrong_ones(&rows, &which))
-        });
-    }
+        })
+    });
     html! { @for figure in figures { (figure) } }
 }
 

@@ -125,24 +125,23 @@ fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &Elem
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
         let name = html! { (kind.name) span.aside { (kind.description) } };
-        let mut cells = vec![HtmlCell::Rich(name)];
-        match answer.best() {
-            None => cells.push(HtmlCell::from(bad(if answer.question.is_some() {
-                "nothing fits".to_owned()
-            } else {
-                format!("not measured in tier {}", answer.site.durability.name())
-            }))),
-            Some(_) => cells.push(HtmlCell::Rich(html! {
-                strong.use { (answer.recommended.as_deref().unwrap_or_default()) }
-            })),
-        }
         let best = answer.best();
-        cells.push(best.map_or(TableCell::Empty, rate).into());
-        cells.push(right_or_empty(best.and_then(RankedStore::p99)).into());
-        cells.push(right_or_empty(best.map(space)).into());
+        let recommended = match best {
+            Some(_) => HtmlCell::Rich(html! {
+                strong.use { (answer.recommended.as_deref().unwrap_or_default()) }
+            }),
+            None if answer.question.is_some() => bad("nothing fits").into(),
+            None => bad(format!("not measured in tier {}", answer.site.durability.name())).into(),
+        };
         let next: Vec<String> = answer.next().map(RankedStore::title).collect();
-        cells.push(text(next.join(", ")).into());
-        table.row(cells);
+        table.row(vec![
+            HtmlCell::Rich(name),
+            recommended,
+            best.map_or(TableCell::Empty, rate).into(),
+            right_or_empty(best.and_then(RankedStore::p99)).into(),
+            right_or_empty(best.map(space)).into(),
+            text(next.join(", ")).into(),
+        ]);
     }
     table.draw(ids)
 }
