@@ -87,8 +87,6 @@ fn comparability(question: &Conditions, results: &[Report]) -> Vec<String> {
     let numbered = results.iter().enumerate().filter(|(_, report)| question.is_met_by(report));
     let named: Vec<(String, &Report)> =
         numbered.map(|(index, report)| (format!("result {}", index + 1), report)).collect();
-    let named: Vec<(&str, &Report)> =
-        named.iter().map(|(name, report)| (name.as_str(), *report)).collect();
     comparability_notes(&named)
 }
 

@@ -137,6 +137,16 @@ impl Recommendation {
     }
 }
 
+/// The answer to each kind of site.
+pub fn answers(
+    kinds: &[SiteKind],
+    results: &[Report],
+    known: &'static [StoreEntry],
+) -> Vec<(SiteKind, Recommendation)> {
+    let answer = |kind: &SiteKind| (kind.clone(), recommend(&kind.site, results, known));
+    kinds.iter().map(answer).collect()
+}
+
 /// Warnings, then notes, each once, with the kinds of sites that it is about; none if about all.
 pub fn shared_notes(answers: &[(SiteKind, Recommendation)]) -> Vec<(String, Vec<&'static str>)> {
     let told = |sign: &'static str, of: fn(&Recommendation) -> &Vec<String>| {
@@ -259,7 +269,8 @@ fn of_ranking(site: &Site, ranking: &[RankedStore], question: Option<&Conditions
         let first = ranking.first().map(RankedStore::title).unwrap_or_default();
         notes.extend(ranking.iter().filter(|it| it.tied).map(|tied| {
             format!(
-                "the rounds do not tell {} from {first}: take either, or measure with more --rounds",
+                "the rounds do not tell {} from {first}: take either, or measure with more \
+                 --rounds",
                 tied.title()
             )
         }));

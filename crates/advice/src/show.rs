@@ -5,7 +5,7 @@ use std::fmt;
 use crate::shown_url::placeholders;
 use crate::{
     FiredRule, RankedStore, Recommendation, RuleEffect, Site, SiteKind, SpaceBasis, StorageMedium,
-    recommend, shared_notes,
+    answers, shared_notes,
 };
 use sessile_results::Report;
 use sessile_results::number::{count, figure};
@@ -149,8 +149,7 @@ fn rule_text(fired: &FiredRule) -> String {
 
 /// The table of site kinds: the best stores, and the rules that excluded the others.
 pub fn table(site_kinds: &[SiteKind], results: &[Report], known: &'static [StoreEntry]) -> String {
-    let answer = |kind: &SiteKind| (kind.clone(), recommend(&kind.site, results, known));
-    let answers: Vec<(SiteKind, Recommendation)> = site_kinds.iter().map(answer).collect();
+    let answers = answers(site_kinds, results, known);
     let mut table = ResultTable::new("", ["kind of site", "recommended", "then", "excluded by"]);
     let mut words = String::new();
     for (kind, answer) in &answers {

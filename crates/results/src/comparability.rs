@@ -5,18 +5,20 @@
 use crate::Report;
 
 /// All results are compared with the first; each note uses the given names.
-pub fn comparability_notes(results: &[(&str, &Report)]) -> Vec<String> {
+pub fn comparability_notes<S: AsRef<str>>(results: &[(S, &Report)]) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(((name, first), others)) = results.split_first() {
         for (other, report) in others {
-            notes.extend(differences(name, first, other, report));
+            notes.extend(differences(name.as_ref(), first, other.as_ref(), report));
         }
     }
     if results.iter().any(|(_, report)| report.environment.build != "release") {
         notes.push("a debug build: the figures mean nothing".to_owned());
     }
     let interrupted = results.iter().filter(|(_, report)| report.interrupted);
-    notes.extend(interrupted.map(|(name, _)| format!("{name} was interrupted: rows are missing")));
+    notes.extend(
+        interrupted.map(|(name, _)| format!("{} was interrupted: rows are missing", name.as_ref())),
+    );
     notes
 }
 

@@ -20,7 +20,10 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "request waits that found it taken, whether "
             "all get their turn, and that no update is lost."
         }
-        (each(runs, "contention", |run| html! { (conditions(run)) (waits(run, ids)) (folded(contention::table(&run.rows), ids)) }))
+        (each(runs, "contention", |run| {
+            let table = contention::table(&run.rows);
+            html! { (conditions(run)) (waits(run, ids)) (folded(table, ids)) }
+        }))
     }
 }
 

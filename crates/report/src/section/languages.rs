@@ -17,6 +17,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "In PHP one start in ten collects garbage in " code { "start-gc-0.1" } ", and "
             code { "session_gc" } " removes nine of ten sessions."
         }
-        (each(runs, "languages", |run| html! { (conditions(run)) (draw(languages::table(&run.rows), ids)) }))
+        (each(runs, "languages", |run| {
+            html! { (conditions(run)) (draw(languages::table(&run.rows), ids)) }
+        }))
     }
 }

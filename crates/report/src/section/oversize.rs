@@ -16,6 +16,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "old payload is in place. " em { "Lost" } ": what was acknowledged, or what was there "
             "before, is gone."
         }
-        (each(runs, "oversize", |run| html! { p { (spoilt(run.report)) } (draw(oversize::table(&run.rows), ids)) }))
+        (each(runs, "oversize", |run| {
+            html! { p { (spoilt(run.report)) } (draw(oversize::table(&run.rows), ids)) }
+        }))
     }
 }

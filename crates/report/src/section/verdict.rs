@@ -3,8 +3,7 @@
 
 use maud::{Markup, html};
 use sessile_advice::{
-    RankedStore, Recommendation, SiteKind, handlers_without_row, recommend, shared_notes,
-    site_kinds,
+    RankedStore, Recommendation, SiteKind, answers, handlers_without_row, shared_notes, site_kinds,
 };
 use sessile_core::Durability;
 use sessile_results::grouping::grouped;
@@ -21,8 +20,7 @@ const SHOWN: usize = 3;
 const RATE: &str = "requests/s of the store alone";
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let tier = weakest(runs);
-    let answers = answers(runs, &installed(runs), tier);
+    let answers = judged(runs);
     html! {
         p {
             "For each kind of site: the store that these results and what the stores can do speak "
@@ -43,7 +41,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             code { "sessile bench languages" } " measures it in PHP beside the others, and "
             code { "lifecycle" } " pages over it."
         }
-        (overview(&answers, tier, ids))
+        (overview(&answers, weakest(runs), ids))
         @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
         (notes(&answers))
     }
@@ -51,7 +49,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 
 /// The best store of each kind of site, in one sentence that says the tiers.
 pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
-    let answers = answers(runs, &installed(runs), weakest(runs)).into_iter();
+    let answers = judged(runs).into_iter();
     let uses = grouped(answers.map(|(kind, it)| ((it.recommended, it.site.durability), kind.name)));
     html! {
         @for (number, ((store, tier), kinds)) in uses.iter().enumerate() {
@@ -73,15 +71,9 @@ fn begin(number: usize, words: &str) -> String {
     if number == 0 { super::throughput::capital(words) } else { words.to_owned() }
 }
 
-fn answers(
-    runs: &PageReports<'_>,
-    installed: &[String],
-    tier: Durability,
-) -> Vec<(SiteKind, Recommendation)> {
-    let site_kinds = site_kinds(installed, tier).into_iter();
-    site_kinds
-        .map(|kind| (kind.clone(), recommend(&kind.site, runs.reports, runs.stores)))
-        .collect()
+/// The answer to each kind of site, in the weakest tier measured or a stronger one.
+fn judged(runs: &PageReports<'_>) -> Vec<(SiteKind, Recommendation)> {
+    answers(&site_kinds(&installed(runs), weakest(runs)), runs.reports, runs.stores)
 }
 
 /// Servers on the measuring machine, whose versions results name. Nothing says which of them a site
