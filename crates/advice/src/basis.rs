@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use sessile_results::grouping::grouped;
 use sessile_results::number::count;
 use sessile_results::{Environment, Report, comparability_notes};
 
@@ -29,14 +30,8 @@ pub(crate) fn basis(site: &Site, question: Option<&Conditions>, results: &[Repor
 /// A warning if the results come from several machines: only those of the chosen machine count, or
 /// all of them if no row can be ranked by speed.
 pub(crate) fn machines(question: Option<&Conditions>, results: &[Report]) -> Option<String> {
-    let mut machines: Vec<(String, usize)> = Vec::new();
-    for report in results.iter().filter(|report| !report.results.is_empty()) {
-        let machine = machine(&report.environment);
-        match machines.iter_mut().find(|(known, _)| *known == machine) {
-            Some((_, results)) => *results += 1,
-            None => machines.push((machine, 1)),
-        }
-    }
+    let sound = results.iter().filter(|report| !report.results.is_empty());
+    let machines = grouped(sound.map(|report| (machine(&report.environment), report)));
     if machines.len() < 2 {
         return None;
     }
@@ -49,7 +44,8 @@ pub(crate) fn machines(question: Option<&Conditions>, results: &[Report]) -> Opt
         None => "what they say of space, sizes, sweeps and failures counts together".to_owned(),
     };
     let count = machines.len();
-    let words = machines.iter().map(|(machine, results)| format!("{machine} (results: {results})"));
+    let words =
+        machines.iter().map(|(machine, results)| format!("{machine} (results: {})", results.len()));
     let words: Vec<String> = words.collect();
     Some(format!("the results are of {count} machines, {}; {counted}", words.join("; ")))
 }
@@ -91,8 +87,6 @@ fn comparability(question: &Conditions, results: &[Report]) -> Vec<String> {
     let numbered = results.iter().enumerate().filter(|(_, report)| question.is_met_by(report));
     let named: Vec<(String, &Report)> =
         numbered.map(|(index, report)| (format!("result {}", index + 1), report)).collect();
-    let named: Vec<(&str, &Report)> =
-        named.iter().map(|(name, report)| (name.as_str(), *report)).collect();
     comparability_notes(&named)
 }
 

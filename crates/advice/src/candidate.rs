@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 use sessile_core::{Capabilities, Durability, SessionsBound};
+use sessile_results::grouping::{distinct, grouped};
 use sessile_results::naming;
 use sessile_results::reference::AfterDeath;
 use sessile_results::{Report, Row};
@@ -90,6 +91,28 @@ pub struct Conditions {
 }
 
 impl Candidate {
+    /// One whose rows have its name; `place` is the URL of a fixture.
+    fn new(
+        (store, variant): (&'static str, &'static str),
+        place: &str,
+        capabilities: Capabilities,
+        site: &Site,
+    ) -> Candidate {
+        let medium = medium(place, &capabilities);
+        Candidate {
+            store,
+            variant,
+            url: String::new(),
+            capabilities,
+            medium,
+            tier: tier(&capabilities, medium, site),
+            rows: (store, variant),
+            after_death: AfterDeath::of_store(&capabilities),
+            in_use: false,
+            measured: MeasuredFigures::default(),
+        }
+    }
+
     pub fn title(&self) -> String {
         naming::title(self.store, self.variant)
     }
@@ -142,34 +165,18 @@ pub(crate) fn candidates(
         .filter(|entry| !entry.decorates)
         .flat_map(|entry| entry.fixtures.iter().map(move |fixture| (entry, fixture)))
         .map(|(entry, fixture)| {
-            let medium = medium(fixture.url, &entry.capabilities);
-            let tier = tier(&entry.capabilities, medium, site);
-            Candidate {
-                store: entry.name,
-                variant: fixture.variant,
-                url: shown_url(entry, fixture, medium, tier),
-                capabilities: entry.capabilities,
-                medium,
-                tier,
-                rows: (entry.name, fixture.variant),
-                after_death: AfterDeath::of_store(&entry.capabilities),
-                in_use: false,
-                measured: MeasuredFigures::default(),
-            }
+            let named = (entry.name, fixture.variant);
+            let it = Candidate::new(named, fixture.url, entry.capabilities, site);
+            Candidate { url: shown_url(entry, fixture, it.medium, it.tier), ..it }
         });
     let practices = PRACTICES.iter().filter_map(|it| {
-        let capabilities = it.capabilities(known)?;
+        let of_system = Candidate::new((it.store, it.variant), "", it.capabilities(known)?, site);
         Some(Candidate {
-            store: it.store,
-            variant: it.variant,
             url: it.setting.to_owned(),
-            capabilities,
-            medium: medium("", &capabilities),
-            tier: tier(&capabilities, medium("", &capabilities), site),
             rows: (it.row, "default"),
             after_death: it.after_death(),
             in_use: true,
-            measured: MeasuredFigures::default(),
+            ..of_system
         })
     });
     let mut candidates: Vec<Candidate> = practices.chain(stores).collect();
@@ -264,34 +271,27 @@ impl Conditions {
 /// Chooses the conditions to compare. Only closed loops count: at a fixed rate all stores are
 /// equally fast. Stores that cannot serve the site do not count.
 fn choose(site: &Site, results: &[Report], candidates: &[Candidate]) -> Option<Conditions> {
-    let mut questions: Vec<(Conditions, Vec<String>)> = Vec::new();
-    for report in results.iter().filter(|report| report.settings.rate.is_none()) {
-        // Rows in a stronger tier answer the question, and do not pose it.
-        let tier = site.durability.name();
-        for row in cycles(report).filter(|row| row.durability == tier && !row.is_bad()) {
-            if !candidates.iter().any(|candidate| {
-                is_of(row, candidate)
-                    && is_in_its_tier(row, candidate)
-                    && candidate.serves_all_hosts(site)
-            }) {
-                continue;
-            }
-            let question = Conditions::of(row, report, tier);
-            match questions.iter_mut().find(|(known, _)| *known == question) {
-                // A store measured twice counts once.
-                Some((_, answered)) if answered.contains(&row.title()) => {}
-                Some((_, answered)) => answered.push(row.title()),
-                None => questions.push((question, vec![row.title()])),
-            }
-        }
-    }
-    let most = questions.iter().map(|(_, answered)| answered.len()).max()?;
+    // Rows in a stronger tier answer the question, and do not pose it.
+    let tier = site.durability.name();
+    let is_asked = |row: &Row| {
+        let is_of_site =
+            |it: &Candidate| is_of(row, it) && is_in_its_tier(row, it) && it.serves_all_hosts(site);
+        row.durability == tier && !row.is_bad() && candidates.iter().any(is_of_site)
+    };
+    let closed = results.iter().filter(|report| report.settings.rate.is_none());
+    let posed = closed.flat_map(|report| {
+        let rows = cycles(report).filter(|row| is_asked(row));
+        rows.map(move |row| (Conditions::of(row, report, tier), row.title()))
+    });
+    // A store measured twice counts once.
+    let questions = grouped(posed).into_iter().map(|(it, by)| (it, distinct(by).len()));
+    let questions: Vec<(Conditions, usize)> = questions.collect();
+    let most = questions.iter().map(|(_, answered)| *answered).max()?;
     // Conditions that cover enough stores are as good as those that cover all.
     let asked = questions
         .into_iter()
-        .filter(|(_, answered)| answered.len() as f64 >= ANSWERED.part() * most as f64);
-    let best =
-        asked.min_by(|(a, by_a), (b, by_b)| nearer(a, b, site).then(by_b.len().cmp(&by_a.len())));
+        .filter(|(_, answered)| *answered as f64 >= ANSWERED.part() * most as f64);
+    let best = asked.min_by(|(a, by_a), (b, by_b)| nearer(a, b, site).then(by_b.cmp(by_a)));
     best.map(|(question, _)| question)
 }
 

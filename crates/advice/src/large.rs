@@ -24,10 +24,10 @@ pub struct LargePayloads {
     pub refused: Option<RefusedPayload>,
     /// A payload no smaller was stored, or refused by a limit no smaller. A payload accepted once
     /// can be accepted, with the right server setting; one lost once can be lost again.
-    pub accepted: Option<AcceptedBy>,
+    pub accepted: Option<AcceptedPayload>,
 }
 
-/// A payload that was acknowledged and missing afterwards, or origin refusal destroyed the old one.
+/// A payload that was acknowledged and missing afterwards, or whose refusal destroyed the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPayload {
     pub payload_bytes: u64,
@@ -44,57 +44,46 @@ pub struct RefusedPayload {
     pub as_configured: bool,
 }
 
-/// The server that accepted a payload. A later variant takes precedence: it needs no change of
-/// settings.
+/// A payload that was accepted. A later server takes precedence: it needs no change of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AcceptedBy {
-    RaisedServer {
-        /// Accepted size in bytes.
-        bytes: u64,
-        /// The setting that raised the limit.
-        setting: &'static str,
-    },
-    /// A private server with its defaults, or a store without a server.
-    DefaultServer,
-    /// The user's own server.
-    UsersServer {
-        /// Accepted size in bytes.
-        bytes: u64,
-    },
+pub struct AcceptedPayload {
+    pub by: MeasuredServer,
+    pub bytes: u64,
 }
 
 /// The server that a row was measured on.
-#[derive(Clone, Copy)]
-enum ServerOrigin {
-    Default,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MeasuredServer {
+    /// Started with the setting that raised its limit.
     Raised(&'static str),
+    /// A private server with its defaults, or a store without a server.
+    Default,
+    /// The user's own server.
     Users,
 }
 
 impl LargePayloads {
     pub(crate) fn add_row(&mut self, row: &Row, candidate: &Candidate, site: &Site) {
-        let Some(origin) = ServerOrigin::of(row, candidate, site) else { return };
+        let Some(by) = MeasuredServer::of(row, candidate, site) else { return };
         let wanted = site.payload_bytes;
         let (payload_bytes, reaches) =
             (row.payload_bytes as u64, row.payload_bytes as u64 >= wanted);
         let Some(oversize) = row.oversize.as_ref() else {
             if reaches && is_cycle(row) && !row.is_bad() && row.payload_spread == "fixed" {
-                self.accept(origin.accepted(payload_bytes));
+                self.accept(by, payload_bytes);
             }
             return;
         };
         let (limit, is_reached) = (oversize.limit, payload_bytes <= wanted);
         match oversize.outcome {
-            SaveOutcome::Stored if reaches => self.accept(origin.accepted(payload_bytes)),
+            SaveOutcome::Stored if reaches => self.accept(by, payload_bytes),
             SaveOutcome::Refused if is_reached || limit.is_some_and(|limit| limit < wanted) => {
-                let as_configured = matches!(origin, ServerOrigin::Users);
+                let as_configured = by == MeasuredServer::Users;
                 let refused = RefusedPayload { payload_bytes, limit, as_configured };
                 self.refused =
                     self.refused.into_iter().chain([refused]).min_by_key(RefusedPayload::weight);
             }
-            SaveOutcome::Refused => {
-                limit.into_iter().for_each(|limit| self.accept(origin.accepted(limit)))
-            }
+            SaveOutcome::Refused => limit.into_iter().for_each(|limit| self.accept(by, limit)),
             SaveOutcome::Lost if is_reached => {
                 let lost = LostPayload { payload_bytes, silent: oversize.silent };
                 self.lost = self.lost.into_iter().chain([lost]).max_by_key(LostPayload::weight);
@@ -104,8 +93,8 @@ impl LargePayloads {
         }
     }
 
-    fn accept(&mut self, accepted: AcceptedBy) {
-        self.accepted = self.accepted.max(Some(accepted));
+    fn accept(&mut self, by: MeasuredServer, bytes: u64) {
+        self.accepted = self.accepted.max(Some(AcceptedPayload { by, bytes }));
     }
 }
 
@@ -122,30 +111,22 @@ impl LostPayload {
     }
 }
 
-impl ServerOrigin {
+impl MeasuredServer {
     /// `None` for another store, and for a raised limit that the site does not need.
-    fn of(row: &Row, candidate: &Candidate, site: &Site) -> Option<ServerOrigin> {
+    fn of(row: &Row, candidate: &Candidate, site: &Site) -> Option<MeasuredServer> {
         if row.store != candidate.rows.0 || !is_of_store(row) {
             return None;
         }
         let server = candidate.capabilities.server;
         // A URL's label is the user's; for embedded stores it does not identify a candidate.
         if row.durability == AS_CONFIGURED {
-            return server.is_some().then_some(ServerOrigin::Users);
+            return server.is_some().then_some(MeasuredServer::Users);
         }
         let is_needed = || stock(server).is_some_and(|stock| stock.bytes < site.payload_bytes);
         match raised_setting(candidate.store, &row.variant) {
-            _ if is_of(row, candidate) => Some(ServerOrigin::Default),
-            Some(setting) => is_needed().then_some(ServerOrigin::Raised(setting)),
+            _ if is_of(row, candidate) => Some(MeasuredServer::Default),
+            Some(setting) => is_needed().then_some(MeasuredServer::Raised(setting)),
             None => None,
-        }
-    }
-
-    fn accepted(self, bytes: u64) -> AcceptedBy {
-        match self {
-            ServerOrigin::Default => AcceptedBy::DefaultServer,
-            ServerOrigin::Raised(setting) => AcceptedBy::RaisedServer { bytes, setting },
-            ServerOrigin::Users => AcceptedBy::UsersServer { bytes },
         }
     }
 }

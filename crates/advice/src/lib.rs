@@ -23,12 +23,15 @@ mod thresholds;
 use serde::Serialize;
 use sessile_results::Report;
 use sessile_results::compare::are_apart;
+use sessile_results::grouping::grouped;
 use sessile_results::naming;
 use sessile_results::number::{count, figure};
 use sessile_stores::StoreEntry;
 
 pub use self::candidate::{Candidate, Conditions, SpaceBasis, StorageMedium};
-pub use self::large::{AcceptedBy, LargePayloads, LostPayload, RefusedPayload};
+pub use self::large::{
+    AcceptedPayload, LargePayloads, LostPayload, MeasuredServer, RefusedPayload,
+};
 pub use self::measured::{MeasuredFigures, MeasuredSpace, Restarts, SlowSweep};
 pub use self::paced::MissedRate;
 pub use self::practices::{handler_of_row, handlers_without_row};
@@ -79,6 +82,9 @@ pub struct RankedStore {
     pub bytes_in: StorageMedium,
     pub bytes_are: SpaceBasis,
     pub rules: Vec<FiredRule>,
+    /// Its speed in each round.
+    #[serde(skip)]
+    rounds: Vec<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,15 +124,10 @@ impl Recommendation {
 
     /// The excluded stores by the first rule that excludes them.
     pub fn excluded(&self) -> Vec<(&'static str, String)> {
-        let mut by_rule: Vec<(&'static str, String)> = Vec::new();
-        for ranked in &self.ranking {
-            let Some(fired) = ranked.fired(RuleEffect::Excludes).next() else { continue };
-            match by_rule.iter_mut().find(|(rule, _)| *rule == fired.rule) {
-                Some((_, stores)) => *stores = format!("{stores}, {}", ranked.title()),
-                None => by_rule.push((fired.rule, ranked.title())),
-            }
-        }
-        by_rule
+        let excluded = self.ranking.iter().filter_map(|ranked| {
+            Some((ranked.fired(RuleEffect::Excludes).next()?.rule, ranked.title()))
+        });
+        grouped(excluded).into_iter().map(|(rule, stores)| (rule, stores.join(", "))).collect()
     }
 
     /// The two after the best and its ties.
@@ -136,23 +137,25 @@ impl Recommendation {
     }
 }
 
+/// The answer to each kind of site.
+pub fn answers(
+    kinds: &[SiteKind],
+    results: &[Report],
+    known: &'static [StoreEntry],
+) -> Vec<(SiteKind, Recommendation)> {
+    let answer = |kind: &SiteKind| (kind.clone(), recommend(&kind.site, results, known));
+    kinds.iter().map(answer).collect()
+}
+
 /// Warnings, then notes, each once, with the kinds of sites that it is about; none if about all.
 pub fn shared_notes(answers: &[(SiteKind, Recommendation)]) -> Vec<(String, Vec<&'static str>)> {
-    let mut notes: Vec<(String, Vec<&'static str>)> = Vec::new();
-    let of_effect = |of: fn(&Recommendation) -> &Vec<String>, sign: &str| {
-        let texts = |(kind, answer): &(SiteKind, Recommendation)| {
-            let text = |text: &String| (format!("{sign}: {text}"), kind.name);
-            of(answer).iter().map(text).collect::<Vec<(String, &'static str)>>()
-        };
-        answers.iter().flat_map(texts).collect::<Vec<(String, &'static str)>>()
+    let told = |sign: &'static str, of: fn(&Recommendation) -> &Vec<String>| {
+        answers.iter().flat_map(move |(kind, answer)| {
+            of(answer).iter().map(move |text| (format!("{sign}: {text}"), kind.name))
+        })
     };
-    let warnings = of_effect(|answer| &answer.warnings, "warning");
-    for (note, kind) in warnings.into_iter().chain(of_effect(|answer| &answer.notes, "note")) {
-        match notes.iter_mut().find(|(known, _)| *known == note) {
-            Some((_, of)) => of.push(kind),
-            None => notes.push((note, vec![kind])),
-        }
-    }
+    let warnings = told("warning", |answer| &answer.warnings);
+    let mut notes = grouped(warnings.chain(told("note", |answer| &answer.notes)));
     notes.iter_mut().filter(|(_, of)| of.len() == answers.len()).for_each(|(_, of)| of.clear());
     notes
 }
@@ -178,7 +181,7 @@ pub fn recommend(site: &Site, results: &[Report], known: &'static [StoreEntry]) 
             .then(strengths(b).cmp(&strengths(a)))
             .then(a.title().cmp(&b.title()))
     });
-    mark_ties(&mut ranking, &candidates);
+    mark_ties(&mut ranking);
     let mut notes = basis::basis(site, question.as_ref(), results);
     notes.extend(basis::servers(&candidates));
     notes.extend(of_ranking(site, &ranking, question.as_ref()));
@@ -204,11 +207,7 @@ pub fn recommend(site: &Site, results: &[Report], known: &'static [StoreEntry]) 
 
 /// Compares the best with all others that have no more against them: by the rounds of each, with
 /// a chance of 5 % for all of these comparisons together.
-fn mark_ties(ranking: &mut [RankedStore], candidates: &[Candidate]) {
-    let rounds = |title: &str| {
-        let own = candidates.iter().find(|candidate| candidate.title() == title);
-        own.map(|candidate| candidate.measured.rounds.as_slice()).unwrap_or_default()
-    };
+fn mark_ties(ranking: &mut [RankedStore]) {
     let Some((best, others)) = ranking.split_first_mut() else { return };
     let is_rival = |it: &RankedStore| {
         !it.excluded
@@ -220,7 +219,7 @@ fn mark_ties(ranking: &mut [RankedStore], candidates: &[Candidate]) {
         return;
     }
     for rival in others.iter_mut().filter(|it| is_rival(it)) {
-        rival.tied = !are_apart(rounds(&best.title()), rounds(&rival.title()), rivals);
+        rival.tied = !are_apart(&best.rounds, &rival.rounds, rivals);
     }
 }
 
@@ -249,62 +248,58 @@ fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
         bytes_in: candidate.space_is_in(),
         bytes_are,
         rules,
+        rounds: candidate.measured.rounds.clone(),
     }
 }
 
 fn of_ranking(site: &Site, ranking: &[RankedStore], question: Option<&Conditions>) -> Vec<String> {
-    let mut notes =
-        question.map(|question| of_question(site, question, ranking)).unwrap_or_default();
-    let on_disk = ranking
-        .iter()
-        .filter(|it| !it.excluded && it.bytes_in != it.medium)
-        .map(RankedStore::title);
-    let on_disk: Vec<String> = on_disk.collect();
-    if !on_disk.is_empty() {
-        let titles = on_disk.join(", ");
-        notes.push(format!(
+    let usable = || ranking.iter().filter(|it| !it.excluded);
+    let titles = |of: fn(&RankedStore) -> bool| {
+        let titles: Vec<String> = usable().filter(|it| of(it)).map(RankedStore::title).collect();
+        (!titles.is_empty()).then(|| titles.join(", "))
+    };
+    let mut notes = Vec::new();
+    if let Some(question) = question {
+        let unmeasured = titles(|it| it.ops_per_second.is_none());
+        notes
+            .extend(unmeasured.map(|titles| {
+                format!("not measured, so they come after those that are: {titles}")
+            }));
+        notes.extend(of_question(site, question));
+        let first = ranking.first().map(RankedStore::title).unwrap_or_default();
+        notes.extend(ranking.iter().filter(|it| it.tied).map(|tied| {
+            format!(
+                "the rounds do not tell {} from {first}: take either, or measure with more \
+                 --rounds",
+                tied.title()
+            )
+        }));
+    }
+    notes.extend(titles(|it| it.bytes_in != it.medium).map(|titles| {
+        format!(
             "the space of {titles} is memory, by which the server has grown; what it takes of the \
              disk was not measured"
-        ));
-    }
+        )
+    }));
     notes
 }
 
-fn of_question(site: &Site, question: &Conditions, ranking: &[RankedStore]) -> Vec<String> {
+/// What was measured under other conditions than the site's.
+fn of_question(site: &Site, question: &Conditions) -> Vec<String> {
     let mut notes = Vec::new();
-    let unmeasured: Vec<String> = ranking
-        .iter()
-        .filter(|it| !it.excluded && it.ops_per_second.is_none())
-        .map(RankedStore::title)
-        .collect();
-    if !unmeasured.is_empty() {
-        notes.push(format!(
-            "not measured, so they come after those that are: {}",
-            unmeasured.join(", ")
-        ));
-    }
     if site.web_servers > 1 && question.round_trip_us == 0.0 {
-        notes.push(
-            "servers were measured without a network; measure with --round-trip 0.3ms for several \
-             hosts"
-                .to_owned(),
-        );
+        let why = "servers were measured without a network; measure with --round-trip 0.3ms for \
+                   several hosts";
+        notes.push(why.to_owned());
     }
-    if (question.sessions as u64) < site.sessions / SESSIONS_ALIKE.value {
-        let (measured, wanted) = (question.sessions, site.sessions);
+    let (measured, wanted) = (question.sessions, site.sessions);
+    if (measured as u64) < wanted / SESSIONS_ALIKE.value {
         notes.push(format!("measured with {measured} sessions; measure with --sessions {wanted}"));
     }
-    if (question.payload_bytes as u64) <= site.payload_bytes / PAYLOAD_FAR.value {
-        let (measured, wanted) = (question.payload_bytes, site.payload_bytes);
+    let (measured, wanted) = (question.payload_bytes, site.payload_bytes);
+    if (measured as u64) <= wanted / PAYLOAD_FAR.value {
         notes.push(format!(
             "measured with {measured} bytes a session; measure with --payload {wanted}"
-        ));
-    }
-    for tied in ranking.iter().filter(|it| it.tied) {
-        let (first, tied) = (ranking.first().map(RankedStore::title), tied.title());
-        notes.push(format!(
-            "the rounds do not tell {tied} from {}: take either, or measure with more --rounds",
-            first.unwrap_or_default()
         ));
     }
     notes

@@ -82,25 +82,25 @@ pub(crate) fn measured(
     let of_machine =
         |report: &&Report| question.is_none_or(|question| question.is_same_machine(report));
     for report in results.iter().filter(of_machine) {
-        for row in &report.results {
-            measured.large.add_row(row, candidate, site);
-        }
-        let own = report.results.iter().filter(|row| is_of(row, candidate) && is_of_store(row));
-        for row in own.clone() {
-            measured.sweeps_of(row, site);
-        }
         let is_near = report.settings.round_trip_us.unwrap_or_default()
             <= question.map_or(0.0, |question| question.round_trip_us);
-        for row in own.clone().filter(|_| is_near && !report.settings.as_published) {
-            measured.creations_of(row, candidate, question, site);
-        }
-        for row in own.clone() {
-            if is_in_its_tier(row, candidate) || candidate.tier.is_none() {
+        for row in &report.results {
+            measured.large.add_row(row, candidate, site);
+            if !is_of(row, candidate) || !is_of_store(row) {
+                continue;
+            }
+            measured.sweeps_of(row, site);
+            if is_near && !report.settings.as_published {
+                measured.creations_of(row, candidate, question, site);
+            }
+            let is_in_its_tier = is_in_its_tier(row, candidate);
+            if is_in_its_tier || candidate.tier.is_none() {
                 measured.restarts = measured.restarts.max(restarts(row));
             }
             runs.extend(PacedRun::of(row, report, question, candidate));
-        }
-        for row in own.filter(|row| is_in_its_tier(row, candidate)) {
+            if !is_in_its_tier {
+                continue;
+            }
             if row.is_bad() && measured.fault.is_none() {
                 measured.fault = Some(format!("{} {}: {}", row.experiment, row.op, row.fault()));
             }

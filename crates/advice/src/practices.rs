@@ -31,70 +31,68 @@ enum System {
 }
 
 pub(crate) const PRACTICES: &[Practice] = &[
-    Practice {
-        store: "php-files",
-        variant: "default",
-        setting: "session.save_handler = files",
-        row: "files-flock",
-        system: System::Files,
-    },
-    Practice {
-        store: "apcu",
-        variant: "default",
-        setting: "the APCu handler of a framework",
-        row: "",
-        system: System::Apcu,
-    },
-    Practice {
-        store: "phpredis",
-        variant: "lock",
-        setting: "session.save_handler = redis, redis.session.locking_enabled = 1",
-        row: "redis-four-trips",
-        system: System::Of("redis"),
-    },
-    Practice {
-        store: "phpredis",
-        variant: "default",
-        setting: "session.save_handler = redis, whose lock is off by default",
-        row: "redis-setex",
-        system: System::Of("redis"),
-    },
-    Practice {
-        store: "php-memcached",
-        variant: "default",
-        setting: "session.save_handler = memcached",
-        row: "memcached-four-trips",
-        system: System::Of("memcached"),
-    },
-    Practice {
-        store: "php-memcached",
-        variant: "nolock",
-        setting: "session.save_handler = memcached, memcached.sess_locking = 0",
-        row: "memcached-unlocked",
-        system: System::Of("memcached"),
-    },
-    Practice {
-        store: "pdo-mysql",
-        variant: "nolock",
-        setting: "the database handlers of Drupal and Django, which take no lock",
-        row: "mysql-unlocked",
-        system: System::Of("mysql"),
-    },
-    Practice {
-        store: "pdo-mysql",
-        variant: "default",
-        setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
-        row: "mysql-transaction",
-        system: System::Of("mysql"),
-    },
-    Practice {
-        store: "pdo-postgres",
-        variant: "default",
-        setting: "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
-        row: "postgres-transaction",
-        system: System::Of("postgres"),
-    },
+    practice("php-files", "default", "files-flock", System::Files, "session.save_handler = files"),
+    practice("apcu", "default", "", System::Apcu, "the APCu handler of a framework"),
+    practice(
+        "phpredis",
+        "lock",
+        "redis-four-trips",
+        System::Of("redis"),
+        "session.save_handler = redis, redis.session.locking_enabled = 1",
+    ),
+    practice(
+        "phpredis",
+        "default",
+        "redis-setex",
+        System::Of("redis"),
+        "session.save_handler = redis, whose lock is off by default",
+    ),
+    practice(
+        "php-memcached",
+        "default",
+        "memcached-four-trips",
+        System::Of("memcached"),
+        "session.save_handler = memcached",
+    ),
+    practice(
+        "php-memcached",
+        "nolock",
+        "memcached-unlocked",
+        System::Of("memcached"),
+        "session.save_handler = memcached, memcached.sess_locking = 0",
+    ),
+    practice(
+        "pdo-mysql",
+        "nolock",
+        "mysql-unlocked",
+        System::Of("mysql"),
+        "the database handlers of Drupal and Django, which take no lock",
+    ),
+    practice(
+        "pdo-mysql",
+        "default",
+        "mysql-transaction",
+        System::Of("mysql"),
+        "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
+    ),
+    practice(
+        "pdo-postgres",
+        "default",
+        "postgres-transaction",
+        System::Of("postgres"),
+        "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
+    ),
 ];
+
+const fn practice(
+    store: &'static str,
+    variant: &'static str,
+    row: &'static str,
+    system: System,
+    setting: &'static str,
+) -> Practice {
+    Practice { store, variant, setting, row, system }
+}
 
 /// The handler that a reference row stands for, by the name of the row.
 pub fn handler_of_row(row: &str) -> Option<String> {

@@ -28,6 +28,17 @@ pub enum RuleEffect {
     Note,
 }
 
+impl RuleEffect {
+    pub const fn name(self) -> &'static str {
+        match self {
+            RuleEffect::Excludes => "excluded",
+            RuleEffect::Against => "against",
+            RuleEffect::For => "for",
+            RuleEffect::Note => "note",
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 pub struct Rule {
     pub name: &'static str,

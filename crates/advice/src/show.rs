@@ -5,7 +5,7 @@ use std::fmt;
 use crate::shown_url::placeholders;
 use crate::{
     FiredRule, RankedStore, Recommendation, RuleEffect, Site, SiteKind, SpaceBasis, StorageMedium,
-    recommend, shared_notes,
+    answers, shared_notes,
 };
 use sessile_results::Report;
 use sessile_results::number::{count, figure};
@@ -103,18 +103,15 @@ fn ranking(usable: &[&RankedStore]) -> ResultTable {
     let is_measured = usable.iter().any(|it| it.ops_per_second.is_some());
     let mut table = ResultTable::new("", columns);
     for (place, ranked) in usable.iter().enumerate() {
-        let figure_of = |value: Option<f64>, shown: fn(f64) -> String| match value {
+        let figure_of = |shown: Option<String>| match shown {
             None if is_measured => right("?"),
-            value => right_or_empty(value.map(shown)),
+            shown => right_or_empty(shown),
         };
         table.row([
             right(place + 1),
             text(ranked.title()),
-            figure_of(ranked.ops_per_second, count),
-            match ranked.p99() {
-                None if is_measured => right("?"),
-                p99 => right_or_empty(p99),
-            },
+            figure_of(ranked.ops_per_second.map(count)),
+            figure_of(ranked.p99()),
             right(format!("{} MiB", figure(ranked.bytes as f64 / MIB))),
             text(place_of(ranked)),
             text(match ranked.bytes_are {
@@ -152,8 +149,7 @@ fn rule_text(fired: &FiredRule) -> String {
 
 /// The table of site kinds: the best stores, and the rules that excluded the others.
 pub fn table(site_kinds: &[SiteKind], results: &[Report], known: &'static [StoreEntry]) -> String {
-    let answer = |kind: &SiteKind| (kind.clone(), recommend(&kind.site, results, known));
-    let answers: Vec<(SiteKind, Recommendation)> = site_kinds.iter().map(answer).collect();
+    let answers = answers(site_kinds, results, known);
     let mut table = ResultTable::new("", ["kind of site", "recommended", "then", "excluded by"]);
     let mut words = String::new();
     for (kind, answer) in &answers {

@@ -7,7 +7,7 @@ use sessile_core::Limits;
 use sessile_results::server_limits::{DefaultLimit, stock};
 
 use crate::candidate::Candidate;
-use crate::large::{AcceptedBy, LostPayload, RefusedPayload};
+use crate::large::{AcceptedPayload, LostPayload, MeasuredServer, RefusedPayload};
 use crate::rules::whole;
 use crate::site::Site;
 
@@ -40,8 +40,9 @@ pub(crate) fn to_raise(site: &Site, it: &Candidate) -> Option<String> {
         return None;
     }
     let setting = stock(it.capabilities.server).map_or("limit", |stock| stock.setting);
-    match (large.accepted?, large.refused) {
-        (AcceptedBy::RaisedServer { bytes, setting }, _) => {
+    let AcceptedPayload { by, bytes } = large.accepted?;
+    match (by, large.refused) {
+        (MeasuredServer::Raised(setting), _) => {
             let (bytes, stock) = (shown(bytes), stock_below(site, it)?);
             Some(format!(
                 "start {server} with {setting} or larger: so it was measured, and takes {bytes} \
@@ -49,7 +50,7 @@ pub(crate) fn to_raise(site: &Site, it: &Candidate) -> Option<String> {
                 shown(stock.bytes)
             ))
         }
-        (AcceptedBy::UsersServer { bytes }, _) => {
+        (MeasuredServer::Users, _) => {
             let (bytes, stock) = (shown(bytes), stock_below(site, it)?);
             Some(format!(
                 "keep the {setting} of {server} as it is on the server that was measured by its \
@@ -57,14 +58,14 @@ pub(crate) fn to_raise(site: &Site, it: &Candidate) -> Option<String> {
                 shown(stock.bytes)
             ))
         }
-        (AcceptedBy::DefaultServer, Some(refused)) if refused.as_configured => {
+        (MeasuredServer::Default, Some(refused)) if refused.as_configured => {
             let refused = was_refused(refused);
             Some(format!(
                 "{refused}, and one with its defaults takes it: start {server} with a larger \
                  {setting}"
             ))
         }
-        (AcceptedBy::DefaultServer, _) => None,
+        (MeasuredServer::Default, _) => None,
     }
 }
 

@@ -16,87 +16,96 @@ pub struct Threshold {
     pub why: &'static str,
 }
 
+const fn threshold(
+    name: &'static str,
+    value: u64,
+    unit: &'static str,
+    why: &'static str,
+) -> Threshold {
+    Threshold { name, value, unit, why }
+}
+
 /// `too-slow`.
-pub(crate) const LOAD_MAX: Threshold = Threshold {
-    name: "load",
-    value: 25,
-    unit: "% of a closed loop",
-    why: "the rest is for the application and for a busy hour; a fixed rate that was kept up with \
+pub(crate) const LOAD_MAX: Threshold = threshold(
+    "load",
+    25,
+    "% of a closed loop",
+    "the rest is for the application and for a busy hour; a fixed rate that was kept up with \
           says more",
-};
+);
 /// `pushes-out`, `bots-short`.
-pub(crate) const BOTS_MANY: Threshold = Threshold {
-    name: "robots",
-    value: 50,
-    unit: "% of the sessions",
-    why: "from half of them on they decide what a full store throws out",
-};
+pub(crate) const BOTS_MANY: Threshold = threshold(
+    "robots",
+    50,
+    "% of the sessions",
+    "from half of them on they decide what a full store throws out",
+);
 /// `creates-too-slowly`.
-pub(crate) const REQUESTS_OF_A_VISITOR: Threshold = Threshold {
-    name: "requests of a visitor",
-    value: 5,
-    unit: "in a session",
-    why: "as the workload `bots` has it: one of so many requests of a visitor begins a session",
-};
+pub(crate) const REQUESTS_OF_A_VISITOR: Threshold = threshold(
+    "requests of a visitor",
+    5,
+    "in a session",
+    "as the workload `bots` has it: one of so many requests of a visitor begins a session",
+);
 /// `sweeps-are-felt`.
-pub(crate) const FELT: Threshold = Threshold {
-    name: "felt",
-    value: 10,
-    unit: "ms",
-    why: "such a pause is seen beside the time that a page takes; shorter sweeps may be a second \
+pub(crate) const FELT: Threshold = threshold(
+    "felt",
+    10,
+    "ms",
+    "such a pause is seen beside the time that a page takes; shorter sweeps may be a second \
           mode, and nobody feels them",
-};
+);
 /// `much-memory`.
-pub(crate) const MEMORY_PART: Threshold = Threshold {
-    name: "memory",
-    value: 25,
-    unit: "% of the machine",
-    why: "sessions should not take more without somebody having been asked",
-};
+pub(crate) const MEMORY_PART: Threshold = threshold(
+    "memory",
+    25,
+    "% of the machine",
+    "sessions should not take more without somebody having been asked",
+);
 /// `much-memory` without results.
-pub(crate) const MEMORY_UNKNOWN: Threshold = Threshold {
-    name: "memory of no machine",
-    value: 2,
-    unit: "GiB",
-    why: "a quarter of 8 GiB, where no results say how much the machine has",
-};
+pub(crate) const MEMORY_UNKNOWN: Threshold = threshold(
+    "memory of no machine",
+    2,
+    "GiB",
+    "a quarter of 8 GiB, where no results say how much the machine has",
+);
 /// Space by formula.
-pub(crate) const OVERHEAD: Threshold = Threshold {
-    name: "record",
-    value: 1_024,
-    unit: "bytes",
-    why: "what a store takes for a session besides its payload, where it was not weighed",
-};
+pub(crate) const OVERHEAD: Threshold = threshold(
+    "record",
+    1_024,
+    "bytes",
+    "what a store takes for a session besides its payload, where it was not weighed",
+);
 /// Whether a row has about as many sessions as the site.
-pub(crate) const SESSIONS_ALIKE: Threshold = Threshold {
-    name: "about as many sessions",
-    value: 4,
-    unit: "times more or fewer",
-    why: "each takes about as much space and time; beyond it space is derived, speed gets a note, \
+pub(crate) const SESSIONS_ALIKE: Threshold = threshold(
+    "about as many sessions",
+    4,
+    "times more or fewer",
+    "each takes about as much space and time; beyond it space is derived, speed gets a note, \
           and a fixed rate that was too high does not count",
-};
+);
 /// A note.
-pub(crate) const PAYLOAD_FAR: Threshold = Threshold {
-    name: "small payloads",
-    value: 2,
-    unit: "times smaller",
-    why: "from there on it is told that the rows are of smaller sessions than the site's",
-};
+pub(crate) const PAYLOAD_FAR: Threshold = threshold(
+    "small payloads",
+    2,
+    "times smaller",
+    "from there on it is told that the rows are of smaller sessions than the site's",
+);
 /// Whether rows at a fixed rate are comparable.
-pub(crate) const ROUND_TRIP_ALIKE: Threshold = Threshold {
-    name: "same distance",
-    value: 2,
-    unit: "times farther",
-    why: "a rate that was kept up with over a shorter way is no room over a longer one",
-};
+pub(crate) const ROUND_TRIP_ALIKE: Threshold = threshold(
+    "same distance",
+    2,
+    "times farther",
+    "a rate that was kept up with over a shorter way is no room over a longer one",
+);
 /// Which conditions are considered.
-pub(crate) const ANSWERED: Threshold = Threshold {
-    name: "answered",
-    value: 50,
-    unit: "% of the stores",
-    why: "of questions that so many have answered as the one with the most, that is taken which is \
+pub(crate) const ANSWERED: Threshold = threshold(
+    "answered",
+    50,
+    "% of the stores",
+    "of questions that so many have answered as the one with the most, that is taken which is \
           closest to the site",
-};
+);
 pub const THRESHOLDS: &[Threshold] = &[
     LOAD_MAX,
     BOTS_MANY,

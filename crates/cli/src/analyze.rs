@@ -11,14 +11,13 @@ use std::io::ErrorKind::AlreadyExists;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use sessile_core::{Clock, ErrorKind};
+use sessile_core::Clock;
 use sessile_scan::{Profile, ScanEnd, ScanPace, ScanPass, ScanSource, ScanSummary};
 use sessile_stores::layouts::Sizes;
 
 use crate::arguments::AnalyzeArguments;
 use crate::command_result::{self, CommandFailure, CommandResult};
-use crate::existing_store;
-use crate::terminal::{Spinner, print};
+use crate::terminal::{Spinner, print_as};
 use crate::units;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -37,20 +36,16 @@ pub fn run(arguments: &AnalyzeArguments) -> CommandResult {
         check_writable(path).map_err(|error| unwritable(path, &error))?;
     }
     let scanned = scan(arguments)?;
-    if arguments.json {
-        print(&format!("{:#}\n", json::render(&scanned)))?;
-    } else {
-        print(&text::render(&scanned))?;
-    }
+    print_as(arguments.json, || json::render(&scanned), || text::render(&scanned))?;
     if let Some(path) = &arguments.export_profile {
         export(&scanned, path)?;
     }
-    match &scanned.pass.ended {
+    match scanned.pass.ended {
         ScanEnd::Complete | ScanEnd::TimeUp => Ok(()),
         ScanEnd::Interrupted => Err(CommandFailure::interrupted(
             "interrupted; what is shown is what was seen until then",
         )),
-        ScanEnd::Failed(error) => Err(existing_store::failure(error)),
+        ScanEnd::Failed(error) => Err(error.into()),
     }
 }
 
@@ -93,11 +88,7 @@ fn beyond_sessions(summary: &ScanSummary) -> Option<String> {
 
 fn scan(arguments: &AnalyzeArguments) -> Result<ScanResult, CommandFailure> {
     let clock = Clock::system();
-    let ScanSource { label, mut walk } =
-        sessile_scan::open(&arguments.url, &clock).map_err(|error| match error.kind() {
-            ErrorKind::InvalidUrl => CommandFailure::usage(format!("{error:#}")),
-            _ => existing_store::failure(&error),
-        })?;
+    let ScanSource { label, mut walk } = sessile_scan::open(&arguments.url, &clock)?;
     let mut summary =
         ScanSummary::new(clock.now(), arguments.top, arguments.larger_than.unwrap_or(0));
     let pace =
@@ -115,14 +106,14 @@ fn scan(arguments: &AnalyzeArguments) -> Result<ScanResult, CommandFailure> {
             let (entries, bytes) = (summary.total.entries, summary.total.bytes);
             spinner.set_message(format!(
                 "{}, {}",
-                units::with_noun(entries, "entry", "entries"),
+                units::with_noun(entries, "entry"),
                 units::bytes(bytes)
             ));
             // Relaxed: the flag publishes nothing else.
             !INTERRUPTED.load(Ordering::Relaxed)
         })
     };
-    let pass = pass.map_err(|error| existing_store::failure(&error))?;
+    let pass = pass?;
     Ok(ScanResult { label, sizes_are: walk.sizes(), summary, pass })
 }
 

@@ -9,7 +9,7 @@ use sessile_scan::Pause;
 use crate::arguments::CheckArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::existing_store;
-use crate::terminal::{Spinner, print};
+use crate::terminal::{Spinner, print_as};
 use crate::units;
 
 /// Checks the store. Prints problems and fails if there are any.
@@ -27,16 +27,10 @@ pub fn run(arguments: &CheckArguments) -> CommandResult {
             }
         })
     };
-    let verified = verified.map_err(|error| existing_store::failure(&error))?;
-    if arguments.json {
-        print(&format!(
-            "{:#}\n",
-            as_json(store.label(), &verified, start.elapsed().as_secs_f64())
-        ))?;
-    } else {
-        print(&as_text(&verified))?;
-    }
-    judge(store.label(), &verified)
+    let verified = verified?;
+    let (label, seconds) = (store.label(), start.elapsed().as_secs_f64());
+    print_as(arguments.json, || as_json(label, &verified, seconds), || as_text(&verified))?;
+    judge(label, &verified)
 }
 
 /// The batches of a check, told by its progress, which some stores report for several passes.
@@ -79,16 +73,10 @@ fn as_text(verified: &Verified) -> String {
         text.push_str(&format!("problem: {problem}\n"));
     }
     if verified.unlisted > 0 {
-        text.push_str(&format!(
-            "and {}\n",
-            units::with_noun(verified.unlisted, "further problem", "further problems")
-        ));
+        text.push_str(&format!("and {}\n", units::with_noun(verified.unlisted, "further problem")));
     }
     let (checked, found) = (units::count(verified.checked), problems(verified));
-    text.push_str(&format!(
-        "{checked} checked, {}\n",
-        units::with_noun(found, "problem", "problems")
-    ));
+    text.push_str(&format!("{checked} checked, {}\n", units::with_noun(found, "problem")));
     text
 }
 
@@ -108,7 +96,7 @@ fn judge(label: &str, verified: &Verified) -> CommandResult {
     if verified.problems.is_empty() {
         return Ok(());
     }
-    let found = units::with_noun(problems(verified), "problem", "problems");
+    let found = units::with_noun(problems(verified), "problem");
     Err(CommandFailure::found(format!("{label}: {found} found; no session was changed")))
 }
 

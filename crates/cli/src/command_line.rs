@@ -31,8 +31,6 @@ Commands:
 Options:
   -h, --help     Print help; -h is a summary
   -V, --version  Print version{after-help}";
-/// The options that a preset sets.
-const OF_PRESETS: [&str; 6] = ["workers", "sessions", "seconds", "rounds", "rate", "fill_max"];
 
 /// Words for verbs that other programs have, and for which clap suggests nothing or a hidden verb.
 const OTHER_WORDS: [(&str, &str); 3] =
@@ -86,7 +84,7 @@ pub fn complete() -> Command {
         command.mut_subcommand("analyze", |analyze| analyze.after_long_help(help_of_layouts()));
     of_each_of_bench(command, |name, experiment, verb| {
         let verb = match experiment {
-            Some(experiment) => with_defaults(with_meanings(verb, experiment), experiment),
+            Some(experiment) => with_words_of(experiment, verb),
             None => verb,
         };
         let workloads =
@@ -102,10 +100,9 @@ fn of_each_of_bench(
     change: impl Fn(&str, Option<Experiment>, Command) -> Command,
 ) -> Command {
     command.mut_subcommand("bench", |bench| {
-        let names: Vec<String> =
-            bench.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-        names.into_iter().fold(bench, |bench, name| {
-            bench.mut_subcommand(&name, |verb| change(&name, experiment_of(&name), verb))
+        bench.mut_subcommands(|verb| {
+            let name = verb.get_name().to_owned();
+            change(&name, experiment_of(&name), verb)
         })
     })
 }
@@ -118,11 +115,9 @@ fn experiment_of(verb: &str) -> Option<Experiment> {
 /// `--help` has examples and the exit codes, `-h` is short.
 fn with_examples(command: Command) -> Command {
     let command = command.after_help(MORE).after_long_help(with_exit_codes("sessile"));
-    let verbs: Vec<String> =
-        command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-    verbs.into_iter().fold(command, |command, name| {
-        let long = with_exit_codes(&name);
-        command.mut_subcommand(&name, |verb| verb.after_help(MORE).after_long_help(long))
+    command.mut_subcommands(|verb| {
+        let long = with_exit_codes(verb.get_name());
+        verb.after_help(MORE).after_long_help(long)
     })
 }
 
@@ -183,26 +178,21 @@ fn meaning(experiment: Experiment, option: &str) -> Option<&'static str> {
     })
 }
 
-fn with_meanings(verb: Command, experiment: Experiment) -> Command {
-    let options: Vec<String> =
-        verb.get_arguments().map(|argument| argument.get_id().to_string()).collect();
-    options.into_iter().fold(verb, |verb, option| match meaning(experiment, &option) {
-        Some(words) => verb.mut_arg(option, |argument| argument.help(words)),
-        None => verb,
-    })
-}
-
-fn with_defaults(verb: Command, experiment: Experiment) -> Command {
-    let options = OF_PRESETS
-        .into_iter()
-        .filter(|option| verb.get_arguments().any(|argument| argument.get_id() == option));
-    let options: Vec<&str> = options.collect();
-    options.into_iter().fold(verb, |verb, option| match describe_default(experiment, option) {
-        Some(words) => verb.mut_arg(option, |argument| {
-            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-            argument.help(format!("{help} [default: {words}]"))
-        }),
-        None => verb,
+/// What each option means in an experiment, and its default there.
+fn with_words_of(experiment: Experiment, verb: Command) -> Command {
+    verb.mut_args(|argument| {
+        let option = argument.get_id().to_string();
+        let argument = match meaning(experiment, &option) {
+            Some(words) => argument.help(words),
+            None => argument,
+        };
+        match describe_default(experiment, &option) {
+            Some(words) => {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                argument.help(format!("{help} [default: {words}]"))
+            }
+            None => argument,
+        }
     })
 }
 

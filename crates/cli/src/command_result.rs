@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use sessile_core::{Error, ErrorKind};
+
 /// The failure of a verb: a message and an exit code.
 #[derive(Debug)]
 pub struct CommandFailure {
@@ -21,6 +23,18 @@ Exit codes:
   3    a store fails, an experiment does not reach its end, or a result cannot be written
   4    the store cannot do this by its nature
   130  interrupted";
+
+/// Errors of stores contain no id, payload or password, so they are shown with causes.
+impl From<Error> for CommandFailure {
+    fn from(error: Error) -> CommandFailure {
+        let code = match error.kind() {
+            ErrorKind::Unsupported => 4,
+            ErrorKind::InvalidArgument | ErrorKind::InvalidUrl => 2,
+            _ => 3,
+        };
+        CommandFailure { code, message: format!("{error:#}") }
+    }
+}
 
 impl CommandFailure {
     /// A measured operation failed.
@@ -51,11 +65,6 @@ impl CommandFailure {
     /// A store or file cannot be opened, read or written.
     pub fn unavailable(message: impl Into<String>) -> CommandFailure {
         CommandFailure { code: 3, message: message.into() }
-    }
-
-    /// The store does not have this operation.
-    pub fn unsupported(message: impl Into<String>) -> CommandFailure {
-        CommandFailure { code: 4, message: message.into() }
     }
 
     /// A signal ended the verb.

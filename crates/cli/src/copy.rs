@@ -17,8 +17,8 @@ use self::counts::Counts;
 use self::stores::Stores;
 use crate::arguments::CopyArguments;
 use crate::command_result::{CommandFailure, CommandResult};
-use crate::existing_store::{self, failure};
-use crate::terminal::{bar, print};
+use crate::existing_store;
+use crate::terminal::{bar, print_as};
 
 /// As the stores have it by default.
 const LOCK_TTL: Duration = Duration::from_secs(60);
@@ -35,17 +35,14 @@ pub fn run(arguments: &CopyArguments) -> CommandResult {
     let start = Instant::now();
     let ended = copy.all(arguments, &mut counts);
     let seconds = start.elapsed().as_secs_f64();
-    if arguments.json {
-        print(&format!("{:#}\n", counts.as_json(arguments, copy.labels(), seconds)))?;
-    } else {
-        print(&counts.as_text(arguments))?;
-    }
+    let json = || counts.as_json(arguments, copy.labels(), seconds);
+    print_as(arguments.json, json, || counts.as_text(arguments))?;
     eprint!("{}", counts.reasons());
     match ended {
         Ok(()) => counts.judge(arguments),
         Err(error) => {
             let advice = "what was copied stays, and the same command goes on";
-            let all = [failure(&error), CommandFailure::unavailable(advice)];
+            let all = [error.into(), CommandFailure::unavailable(advice)];
             CommandFailure::join(all.map(Err))
         }
     }
@@ -53,8 +50,7 @@ pub fn run(arguments: &CopyArguments) -> CommandResult {
 
 fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
     let context = Context { clock: Clock::system() };
-    let failed = |error: Error| failure(&error);
-    let created = |url: &str| sessile_stores::open(url, &context).map_err(failed);
+    let created = |url: &str| Ok(sessile_stores::open(url, &context)?);
     // A dry run creates no store.
     let new_store = || -> Result<Sessions, CommandFailure> {
         match arguments.dry_run || arguments.verify {
@@ -64,19 +60,19 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
     };
     let is_foreign = Layout::of(&arguments.from).is_some();
     if is_foreign && !arguments.moves {
-        let from = layouts::open_to_copy(&arguments.from, &context.clock).map_err(failed)?;
+        let from = layouts::open_to_copy(&arguments.from, &context.clock)?;
         let import = Import::new(from, new_store()?, context.clock.clone());
         return Ok(Copy::Foreign(import));
     }
     let from = match is_foreign {
-        true => layouts::open_to_move(&arguments.from, LOCK_TTL, &context.clock).map_err(failed)?,
+        true => layouts::open_to_move(&arguments.from, LOCK_TTL, &context.clock)?,
         false => existing_store::open_to_look(&arguments.from)?,
     };
     let to = new_store()?;
     let url = migrate_url(&arguments.from, &arguments.to);
     let both = arguments.moves.then(|| created(&url)).transpose()?;
     let pair = Pair { from, to, clock: context.clock.clone() };
-    pair.check().map_err(failed)?;
+    pair.check()?;
     if pair.loses_owners() {
         eprintln!("Owners of sessions are not copied: {} keeps none.", pair.to.label());
     }

@@ -5,18 +5,14 @@ use sessile_doctor::{Examination, PhpSource, Report, Severity, examine};
 
 use crate::arguments::DoctorArguments;
 use crate::command_result::{CommandFailure, CommandResult};
-use crate::terminal::print;
+use crate::terminal::print_as;
 use crate::units;
 
 pub fn run(arguments: &DoctorArguments) -> CommandResult {
     let report = examine(&examination(arguments))
         .map_err(|error| CommandFailure::unknown(format!("{error:#}")))?;
-    if arguments.json {
-        print(&format!("{:#}\n", as_json(&report)))?;
-    } else {
-        print(&as_text(&report))?;
-    }
-    let findings = units::with_noun(report.findings.len() as u64, "finding", "findings");
+    print_as(arguments.json, || as_json(&report), || as_text(&report))?;
+    let findings = units::with_noun(report.findings.len() as u64, "finding");
     match report.worst() {
         None => Ok(()),
         Some(Severity::Warning) => Err(CommandFailure::found(findings)),

@@ -7,22 +7,17 @@ use sessile_stores::registry::PreparedDrop;
 
 use crate::arguments::{DropArguments, yes_or_no};
 use crate::command_result::{CommandFailure, CommandResult};
-use crate::existing_store;
-use crate::terminal::print;
+use crate::terminal::print_as;
 
 pub fn run(arguments: &DropArguments) -> CommandResult {
-    let failure = |error| existing_store::failure(&error);
-    let store = PreparedDrop::new(&arguments.url).map_err(failure)?;
+    let store = PreparedDrop::new(&arguments.url)?;
     let label = &store.label;
     if !arguments.yes && !is_confirmed(&format!("Drop {label} with all its sessions"))? {
         return Err(CommandFailure::usage("nothing was dropped"));
     }
-    store.carry_out().map_err(failure)?;
-    if arguments.json {
-        print(&format!("{:#}\n", json!({ "schema": 1, "store": label, "dropped": true })))
-    } else {
-        print(&format!("{label} is dropped\n"))
-    }
+    store.carry_out()?;
+    let json = || json!({ "schema": 1, "store": label, "dropped": true });
+    print_as(arguments.json, json, || format!("{label} is dropped\n"))
 }
 
 /// Asks on the terminal.

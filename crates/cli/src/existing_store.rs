@@ -1,10 +1,9 @@
-//! Opens the existing store of an operator's verb, and maps its errors to exit codes.
+//! Opens the existing store of an operator's verb.
 //!
 //! Invariant: no store is created. One made by a mistyped URL would look empty, and one made by
-//! root would exclude the workers. Errors of stores contain no id, payload or password (see
-//! `sessile_core::Error`), so they are shown with causes.
+//! root would exclude the workers.
 
-use sessile_core::{Clock, Error, ErrorKind, Sessions};
+use sessile_core::{Clock, ErrorKind, Sessions};
 use sessile_stores::{Context, registry};
 
 use crate::command_result::CommandFailure;
@@ -28,14 +27,4 @@ fn opened(
         ErrorKind::InvalidUrl => CommandFailure::usage(format!("{error:#}")),
         _ => CommandFailure::unavailable(format!("{error:#}")),
     })
-}
-
-pub fn failure(error: &Error) -> CommandFailure {
-    match error.kind() {
-        ErrorKind::Unsupported => CommandFailure::unsupported(format!("{error:#}")),
-        ErrorKind::InvalidArgument | ErrorKind::InvalidUrl => {
-            CommandFailure::usage(format!("{error:#}"))
-        }
-        _ => CommandFailure::unavailable(format!("{error:#}")),
-    }
 }

@@ -11,7 +11,7 @@ use sessile_core::{Budget, Expiry, Sessions};
 use crate::arguments::GcArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::existing_store;
-use crate::terminal::{Spinner, print};
+use crate::terminal::{Spinner, print_as};
 use crate::units;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,11 +29,8 @@ struct GcTotals {
 pub fn run(arguments: &GcArguments) -> CommandResult {
     let store = existing_store::open(&arguments.url)?;
     let collected = collect(&store, arguments)?;
-    if arguments.json {
-        print(&format!("{:#}\n", as_json(store.label(), &collected)))
-    } else {
-        print(&as_text(&collected, store.capabilities().expiry))
-    }
+    let text = || as_text(&collected, store.capabilities().expiry);
+    print_as(arguments.json, || as_json(store.label(), &collected), text)
 }
 
 fn collect(store: &Sessions, arguments: &GcArguments) -> Result<GcTotals, CommandFailure> {
@@ -43,7 +40,7 @@ fn collect(store: &Sessions, arguments: &GcArguments) -> Result<GcTotals, Comman
     let mut collected = GcTotals::default();
     loop {
         let step = Instant::now();
-        let swept = store.sweep(budget).map_err(|error| existing_store::failure(&error))?;
+        let swept = store.sweep(budget)?;
         collected.steps += 1;
         collected.examined += swept.examined;
         collected.removed += swept.removed;
@@ -65,10 +62,11 @@ fn collect(store: &Sessions, arguments: &GcArguments) -> Result<GcTotals, Comman
 }
 
 fn as_text(collected: &GcTotals, expiry: Expiry) -> String {
-    let removed = units::with_noun(collected.removed, "expired session", "expired sessions");
+    let removed = units::with_noun(collected.removed, "expired session");
     let (examined, steps) =
-        (units::count(collected.examined), units::with_noun(collected.steps, "step", "steps"));
-    let (elapsed, longest) = (shown(collected.elapsed), shown(collected.longest_step));
+        (units::count(collected.examined), units::with_noun(collected.steps, "step"));
+    let (elapsed, longest) =
+        (units::duration(collected.elapsed), units::duration(collected.longest_step));
     let mut text = format!(
         "removed {removed} of {examined} looked at, in {elapsed} ({steps}, the longest {longest})\n"
     );
@@ -79,10 +77,6 @@ fn as_text(collected: &GcTotals, expiry: Expiry) -> String {
         text.push_str("this store removes expired sessions by itself; it needs no gc\n");
     }
     text
-}
-
-fn shown(duration: Duration) -> String {
-    units::milliseconds(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn as_json(label: &str, collected: &GcTotals) -> Value {

@@ -7,25 +7,22 @@ use sessile_watch::{lock_line, session_digest};
 use crate::arguments::LocksArguments;
 use crate::command_result::CommandResult;
 use crate::existing_store;
-use crate::terminal::print;
+use crate::terminal::print_as;
 use crate::units;
 
 pub fn run(arguments: &LocksArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
-    let locks = store.locks(arguments.limit).map_err(|error| existing_store::failure(&error))?;
+    let locks = store.locks(arguments.limit)?;
     let now = Clock::system().now();
-    if arguments.json {
+    let json = || {
         let locks: Vec<Value> = locks.iter().map(as_json).collect();
-        return print(&format!(
-            "{:#}\n",
-            json!({ "schema": 1, "store": store.label(), "locks": locks })
-        ));
-    }
-    let mut text = format!("{} held\n", units::with_noun(locks.len() as u64, "lock", "locks"));
-    for lock in &locks {
-        text.push_str(&format!("  {}\n", lock_line(lock, now)));
-    }
-    print(&text)
+        json!({ "schema": 1, "store": store.label(), "locks": locks })
+    };
+    let text = || {
+        let held = format!("{} held\n", units::with_noun(locks.len() as u64, "lock"));
+        locks.iter().fold(held, |text, lock| format!("{text}  {}\n", lock_line(lock, now)))
+    };
+    print_as(arguments.json, json, text)
 }
 
 fn as_json(lock: &HeldLock) -> Value {

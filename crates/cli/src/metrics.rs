@@ -15,11 +15,10 @@ pub fn run(arguments: &MetricsArguments) -> CommandResult {
         return print(&metrics(&Sampler::new(store, Clock::system()).sample()));
     };
     interrupted::watch();
-    serve_metrics(
+    Ok(serve_metrics(
         &store,
         address,
         |served| eprintln!("metrics at http://{}/metrics", served.address()),
         interrupted::is_so,
-    )
-    .map_err(|error| existing_store::failure(&error))
+    )?)
 }

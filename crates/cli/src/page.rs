@@ -6,7 +6,7 @@ use sessile_results::Collection;
 use sessile_stores::registry::STORES;
 
 use crate::arguments::PageArguments;
-use crate::command_result::{CommandFailure, CommandResult};
+use crate::command_result::CommandResult;
 use crate::{bench, compare};
 
 pub fn run(arguments: &PageArguments) -> CommandResult {
@@ -22,7 +22,5 @@ pub fn run(arguments: &PageArguments) -> CommandResult {
 }
 
 pub fn write(path: &Path, results: &Collection) -> CommandResult {
-    let html = sessile_report::html(results, STORES)
-        .map_err(|error| CommandFailure::unavailable(error.to_string()))?;
-    bench::write(path, &html)
+    bench::write(path, &sessile_report::html(results, STORES))
 }

@@ -29,8 +29,7 @@ pub fn run(arguments: &ServeArguments) -> CommandResult {
     let told = |served: &sessile_watch::Served, token: &str| {
         let _ = print(&format!("http://{}/{token}/\n", served.address()));
     };
-    serve_page(&store, &options, told, interrupted::is_so)
-        .map_err(|error| existing_store::failure(&error))
+    Ok(serve_page(&store, &options, told, interrupted::is_so)?)
 }
 
 fn read_token(path: &Path) -> Result<String, CommandFailure> {

@@ -6,18 +6,16 @@ use sessile_core::{Clock, Detail, ErrorKind, Sessions, Stat};
 use crate::arguments::StatArguments;
 use crate::command_result::{CommandFailure, CommandResult};
 use crate::existing_store;
-use crate::terminal::print;
+use crate::terminal::print_as;
 use crate::units;
 
 pub fn run(arguments: &StatArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
     let stat = counted(&store)?;
-    let details = store.details().map_err(|error| existing_store::failure(&error))?;
-    if arguments.json {
-        print(&format!("{:#}\n", as_json(store.label(), stat.as_ref(), &details)))
-    } else {
-        print(&as_text(store.label(), stat.as_ref(), &details))
-    }
+    let details = store.details()?;
+    let (label, stat) = (store.label(), stat.as_ref());
+    let json = || as_json(label, stat, &details);
+    print_as(arguments.json, json, || as_text(label, stat, &details))
 }
 
 /// A store that cannot count may still have details.
@@ -25,7 +23,7 @@ fn counted(store: &Sessions) -> Result<Option<Stat>, CommandFailure> {
     match store.stat() {
         Ok(stat) => Ok(Some(stat)),
         Err(error) if *error.kind() == ErrorKind::Unsupported => Ok(None),
-        Err(error) => Err(existing_store::failure(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -47,11 +45,7 @@ fn as_text(label: &str, stat: Option<&Stat>, details: &[(&'static str, Detail)])
 
 fn counts(stat: &Stat) -> Vec<(String, String)> {
     let at_least = if stat.complete { "" } else { "at least " };
-    let age = |written| {
-        units::milliseconds(
-            u64::try_from(Clock::system().now().since(written).as_millis()).unwrap_or(u64::MAX),
-        )
-    };
+    let age = |written| units::duration(Clock::system().now().since(written));
     let oldest = stat
         .oldest_written
         .map_or_else(|| "-".to_owned(), |written| format!("{} ago", age(written)));

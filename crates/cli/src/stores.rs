@@ -11,7 +11,7 @@ use sessile_stores::registry::{COMMON_OPTIONS, STORES};
 
 use crate::arguments::StoresArguments;
 use crate::command_result::CommandResult;
-use crate::terminal::print;
+use crate::terminal::print_as;
 
 /// The width of a terminal.
 const COLUMNS: usize = 80;
@@ -19,13 +19,15 @@ const COLUMNS: usize = 80;
 pub fn run(arguments: &StoresArguments) -> CommandResult {
     let named = |entry: &&StoreEntry| Some(entry.name) == arguments.name.as_deref();
     let named = STORES.iter().find(named);
-    print(&match (named, arguments.json) {
-        (Some(entry), true) => format!("{:#}\n", store(entry)),
-        (Some(entry), false) => detail(entry),
-        (None, true) => format!("{:#}\n", as_json()),
-        (None, false) if arguments.all => all(),
-        (None, false) => list(),
-    })
+    print_as(
+        arguments.json,
+        || named.map_or_else(as_json, store),
+        || match named {
+            Some(entry) => detail(entry),
+            None if arguments.all => all(),
+            None => list(),
+        },
+    )
 }
 
 /// One line for each store, in 80 columns.

@@ -11,7 +11,7 @@ use crate::units;
 pub fn run(arguments: &SyncArguments) -> CommandResult {
     let store = existing_store::open_to_look(&arguments.url)?;
     let start = Instant::now();
-    store.sync().map_err(|error| existing_store::failure(&error))?;
-    let took = units::milliseconds(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX));
+    store.sync()?;
+    let took = units::duration(start.elapsed());
     print(&format!("all that was acknowledged is on the disk ({took})\n"))
 }

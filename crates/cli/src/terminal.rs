@@ -4,12 +4,22 @@ use std::io::{ErrorKind, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
 
 use crate::command_result::{CommandFailure, CommandResult};
 
 /// Prints a result. A closed pipe (`| head`) is no failure.
 pub fn print(text: &str) -> CommandResult {
     print_unless_closed(text).map(drop)
+}
+
+/// Prints a result as JSON, or for people.
+pub fn print_as(
+    is_json: bool,
+    json: impl FnOnce() -> Value,
+    text: impl FnOnce() -> String,
+) -> CommandResult {
+    print(&if is_json { format!("{:#}\n", json()) } else { text() })
 }
 
 /// As `print`; false if nobody reads any more.

@@ -19,8 +19,13 @@ pub fn count(number: u64) -> String {
 }
 
 /// A number with its noun in singular or plural.
-pub fn with_noun(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
+pub fn with_noun(number: u64, noun: &str) -> String {
+    let noun = match noun.strip_suffix('y') {
+        _ if number == 1 => noun.to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{noun}s"),
+    };
+    format!("{} {noun}", count(number))
 }
 
 /// A size: exact below 1 KiB, else in the largest binary unit with one decimal.
@@ -31,7 +36,7 @@ pub fn bytes(bytes: u64) -> String {
         Some((name, unit)) => {
             format!("{}.{} {name}", bytes / unit, u128::from(bytes % unit) * 10 / u128::from(*unit))
         }
-        None => with_noun(bytes, "byte", "bytes"),
+        None => with_noun(bytes, "byte"),
     }
 }
 
@@ -99,6 +104,11 @@ pub fn parse_pause(text: &str) -> Result<Pause, String> {
     }
 }
 
+/// As [`milliseconds`].
+pub fn duration(span: Duration) -> String {
+    milliseconds(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// A span of time in its two largest units.
 pub fn milliseconds(milliseconds: u64) -> String {
     let (seconds, minutes, hours) =
@@ -156,10 +166,7 @@ mod tests {
     #[test]
     fn numbers_are_grouped_and_have_their_units() {
         assert_eq!([count(0), count(999), count(1_234_567)], ["0", "999", "1 234 567"]);
-        assert_eq!(
-            [with_noun(1, "step", "steps"), with_noun(0, "step", "steps")],
-            ["1 step", "0 steps"]
-        );
+        assert_eq!([with_noun(1, "step"), with_noun(0, "step")], ["1 step", "0 steps"]);
         assert_eq!(
             [bytes(1), bytes(1_023), bytes(1_536), bytes(3 << 30)],
             ["1 byte", "1 023 bytes", "1.5 KiB", "3.0 GiB"]

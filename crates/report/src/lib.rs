@@ -19,39 +19,21 @@ mod runs;
 mod section;
 mod table;
 
-use std::fmt;
-
 use sessile_results::Collection;
 use sessile_stores::StoreEntry;
 
 use crate::ids::ElementIds;
 use crate::runs::PageReports;
 
-/// The drawing library could not draw a chart, with its message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DrawError(String);
-
-impl fmt::Display for DrawError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a chart of the report cannot be drawn: {}", self.0)
-    }
-}
-
-impl std::error::Error for DrawError {}
-
 /// The page of these results, in any order, and of what these stores can do.
 /// Several runs of one experiment follow each other.
 /// Missing experiments are named in their sections, with the reason if known.
-///
-/// # Errors
-///
-/// [`DrawError`] if a chart cannot be drawn: tables alone are not worth a page.
-pub fn html(results: &Collection, stores: &'static [StoreEntry]) -> Result<String, DrawError> {
+pub fn html(results: &Collection, stores: &'static [StoreEntry]) -> String {
     let runs = PageReports::of(results, stores);
     let ids = ElementIds::default();
-    let overview = section::overview(&runs, &ids)?;
-    let sections = section::all(&runs, &ids)?;
+    let overview = section::overview(&runs, &ids);
+    let sections = section::all(&runs, &ids);
     let page = page::page(&runs, &overview, &sections).into_string();
     // HTML does without them: a tenth of the page.
-    Ok(["</td>", "</th>", "</tr>"].iter().fold(page, |page, end| page.replace(end, "")))
+    ["</td>", "</th>", "</tr>"].iter().fold(page, |page, end| page.replace(end, ""))
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
+use sessile_results::grouping::{distinct, grouped};
 use sessile_results::number::with_noun;
 use sessile_results::{Experiment, PartState};
 
@@ -129,16 +130,9 @@ fn left_out<'a>(runs: &PageReports<'a>) -> Vec<(&'a str, Vec<&'a str>)> {
         runs.parts.iter().filter(|part| part.state == PartState::Done).map(|part| part.title()),
     );
     let measured: BTreeSet<(&str, &str)> = titles.iter().map(|title| form(title)).collect();
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for left in runs.left_out.iter().filter(|left| !measured.contains(&form(&left.experiment))) {
-        let (name, reason) = (left.experiment.as_str(), left.reason.trim_end_matches('.'));
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) if names.contains(&name) => {}
-            Some((_, names)) => names.push(name),
-            None => reasons.push((reason, vec![name])),
-        }
-    }
-    reasons
+    let left = runs.left_out.iter().filter(|left| !measured.contains(&form(&left.experiment)));
+    let left = left.map(|it| (it.reason.trim_end_matches('.'), it.experiment.as_str()));
+    grouped(left).into_iter().map(|(reason, names)| (reason, distinct(names))).collect()
 }
 
 /// Experiments without any result or reason. `cycle --rate` does not stand for `cycle`.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use sessile_results::grouping::distinct;
 use sessile_results::{Collection, LeftOutExperiment, Report, SeriesPart};
 use sessile_results::{Environment, Row};
 use sessile_stores::StoreEntry;
@@ -127,9 +128,7 @@ impl<'a> ExperimentRows<'a> {
         };
         tiers(std::slice::from_ref(&self)).into_iter().map(part).collect()
     }
-}
 
-impl ExperimentRows<'_> {
     /// The number of a contender among all that the page compares with it, for its colour and mark.
     pub(crate) fn number(&self, row: &Row) -> usize {
         let rows = self.all.iter().flat_map(|report| &report.results);
@@ -139,6 +138,10 @@ impl ExperimentRows<'_> {
         });
         let titles: BTreeSet<String> = beside.map(Row::title).collect();
         titles.iter().position(|title| *title == row.title()).unwrap_or(0)
+    }
+
+    pub(crate) fn only(&self, are_meant: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
+        self.rows.iter().copied().filter(|row| are_meant(row)).collect()
     }
 
     pub(crate) fn distinct<T: Ord + Clone>(&self, of: impl Fn(&Row) -> T) -> Vec<T> {
@@ -155,23 +158,15 @@ pub(crate) fn form(title: &str) -> (&str, &str) {
 }
 
 pub(crate) fn tiers<'a>(runs: &[ExperimentRows<'a>]) -> Vec<&'a str> {
-    let mut tiers: Vec<&str> = Vec::new();
-    for row in runs.iter().flat_map(|run| &run.rows) {
-        if !tiers.contains(&row.durability.as_str()) {
-            tiers.push(&row.durability);
-        }
-    }
-    tiers
+    distinct(runs.iter().flat_map(|run| &run.rows).map(|row| row.durability.as_str()))
 }
 
-pub(crate) fn titles(rows: &[&Row]) -> Vec<String> {
-    let mut titles: Vec<String> = Vec::new();
-    for title in rows.iter().map(|row| row.shown_title()) {
-        if !titles.contains(&title) {
-            titles.push(title);
-        }
-    }
-    titles
+pub(crate) fn most_workers(rows: &[&Row]) -> usize {
+    rows.iter().map(|row| row.workers).max().unwrap_or(0)
+}
+
+pub(crate) fn most_rounds(rows: &[&Row]) -> usize {
+    rows.iter().map(|row| row.rounds).max().unwrap_or(0)
 }
 
 pub(crate) const MARK: &str = "* is no store but a yardstick.";

@@ -22,7 +22,7 @@ fn recorded(path: &Path) -> Collection {
 }
 
 fn page(results: &Collection) -> String {
-    sessile_report::html(results, STORES).unwrap()
+    sessile_report::html(results, STORES)
 }
 
 /// One of them had been written by a PHP program in its own form, and nobody had drawn it.

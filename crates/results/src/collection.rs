@@ -5,8 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::UsageError;
-use crate::experiment;
-use crate::{Report, SCHEMA};
+use crate::{Report, SCHEMA, experiment, report};
 
 /// Results of several experiments, in the order of measuring.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -83,30 +82,13 @@ impl From<Report> for Collection {
 impl Collection {
     /// Reads a collection, or one report as a collection of one; refuses another version.
     pub fn from_json(text: &str) -> Result<Collection, UsageError> {
-        let value: serde_json::Value = serde_json::from_str(text)
-            .map_err(|error| UsageError(format!("it is not JSON: {error}")))?;
-        if value.get("runs").is_none() {
+        let value = report::parsed(text)?;
+        let Some(runs) = value.get("runs") else {
             return Report::from_value(value).map(Collection::from);
-        }
-        let schemas = std::iter::once(&value)
-            .chain(value.get("runs").and_then(|it| it.as_array()).into_iter().flatten());
-        for schema in schemas.map(|part| part.get("schema").and_then(serde_json::Value::as_u64)) {
-            match schema {
-                Some(schema) if schema == u64::from(SCHEMA) => {}
-                Some(schema) => {
-                    let why =
-                        format!("it has schema {schema}, and this program reads schema {SCHEMA}");
-                    return Err(UsageError(why));
-                }
-                None => {
-                    return Err(UsageError(
-                        "it is no result of sessile bench --export-json".to_owned(),
-                    ));
-                }
-            }
-        }
-        serde_json::from_value(value)
-            .map_err(|error| UsageError(format!("it is not a whole result: {error}")))
+        };
+        let runs = runs.as_array().into_iter().flatten();
+        std::iter::once(&value).chain(runs).try_for_each(report::check_schema)?;
+        report::whole(value)
     }
 
     pub fn to_json(&self) -> Result<String, serde_json::Error> {

@@ -12,6 +12,7 @@ mod comparability;
 pub mod compare;
 mod environment;
 pub mod experiment;
+pub mod grouping;
 pub mod histogram;
 mod left_out;
 pub mod naming;

@@ -1,6 +1,8 @@
 //! The result of one experiment, and its JSON form.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{Environment, Experiment, LeftOut, Row, UsageError, experiment};
 
@@ -104,34 +106,37 @@ impl Report {
 
     /// Refuses a text of another version.
     pub fn from_json(text: &str) -> Result<Report, UsageError> {
-        let value: serde_json::Value = serde_json::from_str(text)
-            .map_err(|error| UsageError(format!("it is not JSON: {error}")))?;
-        Report::from_value(value)
+        Report::from_value(parsed(text)?)
     }
 
-    pub fn from_value(value: serde_json::Value) -> Result<Report, UsageError> {
-        match value.get("schema").and_then(serde_json::Value::as_u64) {
-            Some(schema) if schema == u64::from(SCHEMA) && value.get("results").is_some() => {}
-            Some(schema) if value.get("results").is_some() => {
-                let why = format!("it has schema {schema}, and this program reads schema {SCHEMA}");
-                return Err(UsageError(why));
-            }
-            _ if value.get("runs").is_some() => {
-                let why = "it holds the results of several experiments (sessile bench all), and \
-                           this takes those of one";
-                return Err(UsageError(why.to_owned()));
-            }
-            _ => {
-                return Err(UsageError(
-                    "it is no result of sessile bench --export-json".to_owned(),
-                ));
-            }
+    pub fn from_value(value: Value) -> Result<Report, UsageError> {
+        if value.get("runs").is_some() {
+            let why = "it holds the results of several experiments (sessile bench all), and this \
+                       takes those of one";
+            return Err(UsageError(why.to_owned()));
         }
-        serde_json::from_value(value)
-            .map_err(|error| UsageError(format!("it is not a whole result: {error}")))
+        check_schema(&value)?;
+        whole(value)
     }
 
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self)
     }
+}
+
+pub(crate) fn parsed(text: &str) -> Result<Value, UsageError> {
+    serde_json::from_str(text).map_err(|error| UsageError(format!("it is not JSON: {error}")))
+}
+
+pub(crate) fn check_schema(value: &Value) -> Result<(), UsageError> {
+    Err(UsageError(match value.get("schema").and_then(Value::as_u64) {
+        Some(schema) if schema == u64::from(SCHEMA) => return Ok(()),
+        Some(schema) => format!("it has schema {schema}, and this program reads schema {SCHEMA}"),
+        None => "it is no result of sessile bench --export-json".to_owned(),
+    }))
+}
+
+pub(crate) fn whole<T: DeserializeOwned>(value: Value) -> Result<T, UsageError> {
+    serde_json::from_value(value)
+        .map_err(|error| UsageError(format!("it is not a whole result: {error}")))
 }

@@ -6,6 +6,7 @@
 //! wrong in a row is told with it. Columns without any content are left out.
 
 use crate::Row;
+use crate::grouping::grouped;
 use crate::number::figure;
 use crate::statistics::is_told;
 
@@ -117,15 +118,15 @@ pub fn shared_tier<'a>(rows: &[&'a Row]) -> Option<&'a str> {
     rows.iter().all(|row| row.durability == first).then_some(first)
 }
 
+/// The rows of each contender, in the order of its first.
+pub fn of_each<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
+    let contenders = grouped(rows.iter().map(|row| (row.shown_title(), *row)));
+    contenders.into_iter().map(|(_, rows)| rows).collect()
+}
+
 /// The first row of each contender, for tables with a line for all of its rows.
 pub fn first_of_each<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    let mut first: Vec<&Row> = Vec::new();
-    for row in rows {
-        if !first.iter().any(|known| known.shown_title() == row.shown_title()) {
-            first.push(row);
-        }
-    }
-    first
+    of_each(rows).iter().filter_map(|rows| rows.first().copied()).collect()
 }
 
 pub fn text(text: impl ToString) -> TableCell {

@@ -14,6 +14,7 @@ pub mod scale;
 pub mod throughput;
 pub mod visitors;
 
+use crate::grouping::grouped;
 use crate::number::{count, figure, with_noun};
 use crate::table::{ResultTable, shared_tier};
 use crate::{Report, Row};
@@ -92,15 +93,8 @@ impl Report {
 
 /// Rows grouped by durability tier, in the order of the rows.
 pub fn by_tier<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
-    let mut tiers: Vec<Vec<&Row>> = Vec::new();
-    for row in rows.iter().copied() {
-        let same = |rows: &&mut Vec<&Row>| rows.iter().all(|it| it.durability == row.durability);
-        match tiers.iter_mut().find(same) {
-            Some(own) => own.push(row),
-            None => tiers.push(vec![row]),
-        }
-    }
-    tiers
+    let tiers = grouped(rows.iter().map(|row| (&row.durability, *row)));
+    tiers.into_iter().map(|(_, rows)| rows).collect()
 }
 
 fn by_kind(rows: &[&Row], table: impl Fn(&str, &[&Row]) -> ResultTable) -> Vec<ResultTable> {

@@ -1,5 +1,6 @@
 //! All warnings about the figures of a report, with their thresholds.
 
+use crate::grouping::grouped;
 use crate::number::figure;
 use crate::php_handlers as php;
 use crate::{LatencyUs, Report, Row};
@@ -74,19 +75,18 @@ pub fn warnings_for(report: &Report) -> Vec<String> {
 
 /// Of several sizes the worst.
 fn noisy<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<String> {
-    let mut noisy: Vec<(String, f64)> = Vec::new();
-    for row in rows.filter(|row| row.rounds > 1 && row.ops_per_second.relative() > NOISY) {
-        let (name, part) =
-            (format!("{} {}@{}", row.title(), row.op, row.workers), row.ops_per_second.relative());
-        match noisy.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, most)) => *most = most.max(part),
-            None => noisy.push((name, part)),
-        }
-    }
-    let named: Vec<String> =
-        noisy.iter().map(|(name, part)| format!("{name} {:.0} %", part * 100.0)).collect();
+    let noisy = rows.filter(|row| row.rounds > 1 && row.ops_per_second.relative() > NOISY);
+    let parts = grouped(noisy.map(|row| (place(row), row.ops_per_second.relative())));
+    let named = parts.iter().map(|(name, parts)| {
+        format!("{name} {:.0} %", parts.iter().copied().fold(0.0, f64::max) * 100.0)
+    });
+    let named: Vec<String> = named.collect();
     (!named.is_empty())
         .then(|| format!("rounds differ by more than {:.0} %: {}", NOISY * 100.0, named.join(", ")))
+}
+
+fn place(row: &Row) -> String {
+    format!("{} {}@{}", row.title(), row.op, row.workers)
 }
 
 fn harness(report: &Report, null: &Row) -> String {
@@ -124,10 +124,8 @@ pub fn keeps_up(row: &Row, rate: f64) -> bool {
 /// its queue.
 fn fell_behind(report: &Report, rate: f64) -> Option<String> {
     let rows = report.results.iter().filter(|row| row.failed.is_none());
-    let behind: Vec<String> = rows
-        .filter(|row| row.operations > 0 && !keeps_up(row, rate))
-        .map(|row| format!("{} {}@{}", row.title(), row.op, row.workers))
-        .collect();
+    let behind: Vec<String> =
+        rows.filter(|row| row.operations > 0 && !keeps_up(row, rate)).map(place).collect();
     let text = format!(
         "did not keep up with the rate, so their latency is that of a queue: {}",
         behind.join(", ")

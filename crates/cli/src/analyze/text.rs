@@ -1,7 +1,5 @@
 //! The result of a scan for people: totals, the largest entries, and three histograms.
 
-use std::time::Duration;
-
 use sessile_core::Timestamp;
 use sessile_scan::{SPANS, ScanEnd, ScanSummary, SizeHistogram, SpanHistogram};
 use sessile_stores::layouts::{ScannedEntry, Sizes};
@@ -47,7 +45,7 @@ fn totals(scanned: &ScanResult) -> String {
     let (summary, pass) = (&scanned.summary, &scanned.pass);
     let at_least = if matches!(pass.ended, ScanEnd::Complete) { "" } else { "at least " };
     let total = summary.total;
-    let entries = units::with_noun(total.entries, "entry", "entries");
+    let entries = units::with_noun(total.entries, "entry");
     let mut text = format!("  {at_least}{entries}, {}", units::bytes(total.bytes));
     if total.expired > 0 {
         text.push_str(&format!("; {} of them expired", units::count(total.expired)));
@@ -60,8 +58,8 @@ fn totals(scanned: &ScanResult) -> String {
             units::bytes(high)
         ));
     }
-    let pages = units::with_noun(pass.pages, "page", "pages");
-    let (took, worked) = (span(pass.took), span(pass.worked));
+    let pages = units::with_noun(pass.pages, "page");
+    let (took, worked) = (units::duration(pass.took), units::duration(pass.worked));
     text.push_str(&format!("\n  {pages} in {took}, of which the store worked {worked}"));
     text.push_str(match &pass.ended {
         ScanEnd::Complete => "\n",
@@ -118,21 +116,17 @@ fn name(seen: &ScannedEntry) -> String {
 fn times(seen: &ScannedEntry, now: Timestamp) -> String {
     let mut parts = Vec::new();
     if let Some(created) = seen.created {
-        parts.push(format!("made {} ago", span(now.since(created))));
+        parts.push(format!("made {} ago", units::duration(now.since(created))));
     }
     if let Some(used) = seen.used {
-        parts.push(format!("idle for {}", span(now.since(used))));
+        parts.push(format!("idle for {}", units::duration(now.since(used))));
     }
     match seen.expires {
         Some(expires) if expires <= now => parts.push("expired".to_owned()),
-        Some(expires) => parts.push(format!("expires in {}", span(expires.since(now)))),
+        Some(expires) => parts.push(format!("expires in {}", units::duration(expires.since(now)))),
         None => {}
     }
     parts.join(", ")
-}
-
-fn span(span: Duration) -> String {
-    units::milliseconds(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Label and count of each row.

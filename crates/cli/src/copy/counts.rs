@@ -46,7 +46,7 @@ impl Counts {
     }
 
     pub fn as_text(&self, arguments: &CopyArguments) -> String {
-        let sessions = |number| units::with_noun(number, "session", "sessions");
+        let sessions = |number| units::with_noun(number, "session");
         let [missing, older, same, newer, ended] =
             [Compared::Missing, Compared::Older, Compared::Same, Compared::Newer, Compared::Ended]
                 .map(|found| self.of(found));
@@ -95,17 +95,22 @@ impl Counts {
     }
 
     pub fn judge(&self, arguments: &CopyArguments) -> CommandResult {
+        let sessions = |number, is, are| {
+            let verb = if number == 1 { is } else { are };
+            format!("{} {verb}", units::with_noun(number, "session"))
+        };
         let behind = self.of(Compared::Missing) + self.of(Compared::Older);
         if arguments.verify && behind > 0 {
-            let sessions = units::with_noun(behind, "session is", "sessions are");
             return Err(CommandFailure::found(format!(
-                "{sessions} missing or older in the new store; run the command without --verify"
+                "{} missing or older in the new store; run the command without --verify",
+                sessions(behind, "is", "are")
             )));
         }
         if self.refused() > 0 {
-            let sessions = units::with_noun(self.refused(), "session was", "sessions were");
-            let again = "; the same command tries those again that were in use";
-            return Err(CommandFailure::found(format!("{sessions} not copied{again}")));
+            return Err(CommandFailure::found(format!(
+                "{} not copied; the same command tries those again that were in use",
+                sessions(self.refused(), "was", "were")
+            )));
         }
         Ok(())
     }

@@ -2,9 +2,6 @@
 //!
 //! It owns the choice between linear and logarithmic, and draws nothing.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use sessile_results::number::{exact, tick};
 
 /// Above this ratio of the largest to the smallest value a linear axis hides small values.
@@ -102,36 +99,11 @@ impl Axis {
         let at = if self.logarithmic { value.max(f64::MIN_POSITIVE).log10() } else { value };
         at.clamp(self.range.0, self.range.1)
     }
-}
 
-/// For the drawing library. Its values are positions.
-impl Ranged for Axis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, position: &f64, (from, to): (i32, i32)) -> i32 {
+    /// The pixel of a position, between those of the ends of the range.
+    pub(crate) fn pixel(&self, position: f64, [from, to]: [i32; 2]) -> i32 {
         let part = (position - self.range.0) / (self.range.1 - self.range.0);
         from + (f64::from(to - from) * part).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        if hint.weight().allow_light_points() {
-            return Vec::new();
-        }
-        self.ticks.iter().map(|(at, _)| *at).collect()
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.range.0..self.range.1
-    }
-}
-
-impl ValueFormatter<f64> for Axis {
-    fn format_ext(&self, position: &f64) -> String {
-        self.ticks
-            .iter()
-            .find(|(at, _)| at == position)
-            .map_or(String::new(), |(_, name)| name.clone())
     }
 }
 

@@ -4,15 +4,10 @@
 //! are moved apart, with a thin line to their curve. A failure has a cross over its value, or at
 //! the foot of the chart without one.
 
-use maud::Markup;
-use plotters::chart::ChartBuilder;
-use plotters::element::{Circle, PathElement, Polygon, Rectangle};
-use plotters::style::Color;
-
-use super::{Axis, Canvas, ChartText, TextAnchor, drawn, line, style, write};
-use crate::DrawError;
+use super::{Axis, Canvas, ChartText, Point, TICK, TextAnchor};
 use crate::ids::ElementIds;
 use crate::ink::{Ink, SERIES};
+use maud::Markup;
 
 const WIDTH: i32 = 760;
 /// The least height; many names need more.
@@ -53,79 +48,63 @@ struct CurveLabel<'a> {
 }
 
 impl Curves {
-    pub(crate) fn draw(&self, ids: &ElementIds) -> Result<Markup, DrawError> {
+    pub(crate) fn draw(&self, ids: &ElementIds) -> Markup {
         let height = HEIGHT.max(TOP + BOTTOM + NAME * self.curves.len() as i32);
-        drawn(ids, &self.words, (WIDTH as u32, height as u32), |canvas| self.paint(canvas, height))
+        let mut canvas = Canvas::default();
+        self.paint(&mut canvas, height - BOTTOM);
+        canvas.into_chart(ids, &self.words, (WIDTH, height))
     }
 
-    fn paint(&self, canvas: &Canvas<'_>, height: i32) -> Result<(), DrawError> {
+    fn paint(&self, canvas: &mut Canvas, bottom: i32) {
         let (x, y) = (&self.x, &self.y);
-        let mut chart = ChartBuilder::on(canvas)
-            .margin_top(TOP)
-            .margin_right(RIGHT)
-            .margin_left(0)
-            .margin_bottom(0)
-            .y_label_area_size(LEFT)
-            .x_label_area_size(BOTTOM)
-            .build_cartesian_2d(x.clone(), y.clone())?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .light_line_style(Ink::Grid.code().mix(0.0))
-            .bold_line_style(Ink::Grid.code())
-            .axis_style(Ink::Grid.code())
-            .label_style(style(12.0, Ink::Quiet, TextAnchor::Under))
-            .y_label_style(style(12.0, Ink::Quiet, TextAnchor::Before))
-            .axis_desc_style(style(12.0, Ink::Quiet, TextAnchor::Under))
-            .x_desc(x.title())
-            .draw()?;
-        write(canvas, &y.title(), 12.0, Ink::Quiet, TextAnchor::After, (0, 10))?;
-        let pixel = |(a, b): (f64, f64)| chart.backend_coord(&(x.position(a), y.position(b)));
+        let (across, up) = ([LEFT, WIDTH - RIGHT], [bottom, TOP]);
+        for (at, name) in &y.ticks {
+            let y = y.pixel(*at, up);
+            canvas.line(&[(LEFT - TICK, y), (WIDTH - RIGHT, y)], Ink::Grid, 1);
+            canvas.write(name, 12, Ink::Quiet, TextAnchor::Before, (LEFT - 2 * TICK, y));
+        }
+        canvas.line(&[(LEFT, TOP), (LEFT, bottom)], Ink::Grid, 1);
+        canvas.axis_below(x, across, bottom, &x.title());
+        canvas.write(&y.title(), 12, Ink::Quiet, TextAnchor::After, (0, 10));
+        let pixel =
+            |(a, b): (f64, f64)| (x.pixel(x.position(a), across), y.pixel(y.position(b), up));
         let mut ends = Vec::new();
         for curve in &self.curves {
-            let points: Vec<(i32, i32)> = curve.values.iter().copied().map(pixel).collect();
-            let ink = ink_of(curve.number);
-            canvas.draw(&PathElement::new(points.clone(), ink.code().stroke_width(2)))?;
-            for point in &points {
-                mark(canvas, curve.number, *point)?;
-            }
+            let points: Vec<Point> = curve.values.iter().copied().map(pixel).collect();
+            canvas.line(&points, ink_of(curve.number), 2);
+            points.iter().for_each(|point| mark(canvas, curve.number, *point));
             for at in &curve.wrong {
                 let value = curve.values.iter().find(|(x, _)| x == at);
-                cross(
-                    canvas,
-                    value.map_or_else(
-                        || (pixel((*at, 0.0)).0, height - BOTTOM),
-                        |value| pixel(*value),
-                    ),
-                )?;
+                let foot = || (pixel((*at, 0.0)).0, bottom);
+                cross(canvas, value.map_or_else(foot, |value| pixel(*value)));
             }
             let (at, wrong) = (points.last().copied(), !curve.wrong.is_empty());
-            let y = at.map_or(height - BOTTOM, |at| at.1);
+            let y = at.map_or(bottom, |at| at.1);
             ends.push(CurveLabel { name: &curve.name, at, y, number: curve.number, wrong });
         }
-        move_apart(&mut ends, TOP + NAME / 2, height - BOTTOM);
-        ends.iter().try_for_each(|end| end.paint(canvas))
+        move_apart(&mut ends, TOP + NAME / 2, bottom);
+        ends.iter().for_each(|end| end.paint(canvas));
     }
 }
 
 impl CurveLabel<'_> {
-    fn paint(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
+    fn paint(&self, canvas: &mut Canvas) {
         let x = WIDTH - RIGHT + 26;
         match self.at {
             Some(at) => {
-                line(canvas, (at.0 + 7, at.1), (x - 6, self.y), Ink::Grid, 1)?;
-                mark(canvas, self.number, (x + 2, self.y))?;
+                canvas.line(&[(at.0 + 7, at.1), (x - 6, self.y)], Ink::Grid, 1);
+                mark(canvas, self.number, (x + 2, self.y));
             }
-            None => cross(canvas, (x + 2, self.y))?,
+            None => cross(canvas, (x + 2, self.y)),
         }
         let ink = if self.wrong { Ink::Bad } else { Ink::Text };
-        write(canvas, self.name, 12.0, ink, TextAnchor::After, (x + 12, self.y))
+        canvas.write(self.name, 12, ink, TextAnchor::After, (x + 12, self.y));
     }
 }
 
-fn cross(canvas: &Canvas<'_>, (x, y): (i32, i32)) -> Result<(), DrawError> {
-    line(canvas, (x - 6, y - 6), (x + 6, y + 6), Ink::Bad, 2)?;
-    line(canvas, (x - 6, y + 6), (x + 6, y - 6), Ink::Bad, 2)
+fn cross(canvas: &mut Canvas, (x, y): Point) {
+    canvas.line(&[(x - 6, y - 6), (x + 6, y + 6)], Ink::Bad, 2);
+    canvas.line(&[(x - 6, y + 6), (x + 6, y - 6)], Ink::Bad, 2);
 }
 
 fn ink_of(number: usize) -> Ink {
@@ -134,16 +113,15 @@ fn ink_of(number: usize) -> Ink {
 
 /// One of four marks, so that colour is not the only difference. Contenders with equal colours have
 /// different marks.
-fn mark(canvas: &Canvas<'_>, number: usize, (x, y): (i32, i32)) -> Result<(), DrawError> {
-    let fill = ink_of(number).code().filled();
-    match (number + number / usize::from(SERIES)) % 4 {
-        0 => canvas.draw(&Circle::new((x, y), 4, fill))?,
-        1 => canvas.draw(&Rectangle::new([(x - 4, y - 4), (x + 4, y + 4)], fill))?,
-        2 => canvas.draw(&Polygon::new(vec![(x, y - 5), (x + 5, y + 4), (x - 5, y + 4)], fill))?,
-        _ => canvas
-            .draw(&Polygon::new(vec![(x, y - 6), (x + 5, y), (x, y + 6), (x - 5, y)], fill))?,
-    }
-    Ok(())
+fn mark(canvas: &mut Canvas, number: usize, at: Point) {
+    let corners: &[Point] = match (number + number / usize::from(SERIES)) % 4 {
+        0 => return canvas.circle(at, 4, ink_of(number)),
+        1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
+        2 => &[(0, -5), (5, 4), (-5, 4)],
+        _ => &[(0, -6), (5, 0), (0, 6), (-5, 0)],
+    };
+    let corners: Vec<Point> = corners.iter().map(|(x, y)| (at.0 + x, at.1 + y)).collect();
+    canvas.polygon(&corners, ink_of(number));
 }
 
 /// Moves overlapping names down, then those below the bottom up.
@@ -188,7 +166,7 @@ mod tests {
             y: Axis::fitting("us", &[1.0, 1_000.0]),
             curves: vec![curve],
         };
-        curves.draw(&ElementIds::default()).unwrap().into_string()
+        curves.draw(&ElementIds::default()).into_string()
     }
 
     #[test]

@@ -1,40 +1,26 @@
 //! Charts: inline SVG with a title, a description and theme colours.
 //!
-//! This file owns the canvas, and the text and lines of all charts. Each kind of chart has its own
-//! file. The caller adds a table with the numbers of each chart.
+//! This file owns the canvas: text, lines and shapes in pixels from the upper left corner. Each
+//! kind of chart has its own file. The caller adds a table with the numbers of each chart.
 
 mod axis;
 mod bars;
 mod curves;
 mod steps;
 
+use std::fmt;
+
 use maud::{Markup, PreEscaped, html};
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, DrawingAreaErrorKind};
-use plotters::element::PathElement;
-use plotters::prelude::{IntoDrawingArea, SVGBackend};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, IntoFont, TextStyle};
 
 pub(crate) use self::axis::Axis;
 pub(crate) use self::bars::{Bar, BarLength, BarRow, Bars};
 pub(crate) use self::curves::{Curve, Curves};
 pub(crate) use self::steps::{HistogramPanel, StackedHistograms};
-use crate::DrawError;
 use crate::ids::ElementIds;
-use crate::ink::{Ink, themed};
+use crate::ink::Ink;
 
-/// The library's font sizes are smaller than their names by this factor.
-const FONT_SCALE: f64 = 1.24;
-
-/// A canvas in pixels from the upper left corner.
-pub(super) type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for DrawError {
-    fn from(error: DrawingAreaErrorKind<E>) -> DrawError {
-        DrawError(error.to_string())
-    }
-}
+/// The length of a tick of an axis.
+const TICK: i32 = 5;
 
 /// Also for screen readers.
 #[derive(Clone, Debug)]
@@ -43,89 +29,90 @@ pub(crate) struct ChartText {
     pub description: String,
 }
 
-/// A chart as an element: as wide as possible, in a frame that scrolls if necessary.
-fn drawn(
-    ids: &ElementIds,
-    words: &ChartText,
-    (width, height): (u32, u32),
-    paint: impl FnOnce(&Canvas<'_>) -> Result<(), DrawError>,
-) -> Result<Markup, DrawError> {
-    let mut svg = String::new();
-    {
-        let canvas = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
-        paint(&canvas)?;
-        canvas.present()?;
-    }
-    // Replaces the opening tag of the library, which has no role and no title.
-    let inside = svg.split_once('>').map_or("", |(_, rest)| rest).trim().trim_end_matches("</svg>");
-    let (title, description) = (ids.next("chart"), ids.next("chart"));
-    let size = if width < 480 { "chart small" } else { "chart" };
-    Ok(html! {
-        div.scroll role="group" aria-label=(words.title) tabindex="0" {
-            svg class=(size) viewBox=(format!("0 0 {width} {height}")) role="img"
-                aria-labelledby=(title) aria-describedby=(description) {
-                title id=(title) { (words.title) }
-                desc id=(description) { (words.description) }
-                (PreEscaped(compact(&themed(inside))))
-            }
-        }
-    })
-}
+type Point = (i32, i32);
 
-/// Without what is the default: half of the size.
-fn compact(svg: &str) -> String {
-    let defaults = [
-        " opacity=\"1\"",
-        " stroke-width=\"1\"",
-        " stroke=\"none\"",
-        "00000000000002",
-        " text-anchor=\"start\"",
-        // What the style sheet says of a chart, or of a line in it.
-        " stroke=\"var(--grid)\"",
-        " font-family=\"sans-serif\"",
-        " font-size=\"12\"",
-        " fill=\"var(--quiet)\"",
-        " fill=\"none\"",
-    ];
-    let short = defaults.iter().fold(svg.to_owned(), |svg, default| svg.replace(default, ""));
-    short.replace(">\n", ">").replace("\n</text>", "</text>").replace(" \"/>", "\"/>")
-}
+/// The elements of a chart. What the style sheet says of a chart is left out of them.
+#[derive(Debug, Default)]
+struct Canvas(String);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum TextAnchor {
+enum TextAnchor {
     Before,
     After,
     /// Centred below.
     Under,
 }
 
-pub(super) fn write(
-    canvas: &Canvas<'_>,
-    text: &str,
-    pixels: f64,
-    ink: Ink,
-    side: TextAnchor,
-    at: (i32, i32),
-) -> Result<(), DrawError> {
-    Ok(canvas.draw_text(text, &style(pixels, ink, side), at)?)
+impl Canvas {
+    /// The chart as an element: as wide as possible, in a frame that scrolls if necessary.
+    fn into_chart(self, ids: &ElementIds, words: &ChartText, (width, height): Point) -> Markup {
+        let (title, description) = (ids.next("chart"), ids.next("chart"));
+        let size = if width < 480 { "chart small" } else { "chart" };
+        html! {
+            div.scroll role="group" aria-label=(words.title) tabindex="0" {
+                svg class=(size) viewBox=(format!("0 0 {width} {height}")) role="img"
+                    aria-labelledby=(title) aria-describedby=(description) {
+                    title id=(title) { (words.title) }
+                    desc id=(description) { (words.description) }
+                    (PreEscaped(self.0))
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, text: &str, pixels: u32, ink: Ink, side: TextAnchor, (x, y): Point) {
+        let (anchor, below) = match side {
+            TextAnchor::Before => (Some("end"), None),
+            TextAnchor::After => (None, None),
+            TextAnchor::Under => (Some("middle"), Some("0.76em")),
+        };
+        let size = (pixels != 12).then_some(pixels);
+        let fill = (ink != Ink::Quiet).then_some(ink);
+        let element = html! {
+            text x=(x) y=(y) dy=[below] text-anchor=[anchor] font-size=[size] fill=[fill] { (text) }
+        };
+        self.0.push_str(&element.into_string());
+    }
+
+    fn line(&mut self, points: &[Point], ink: Ink, width: u32) {
+        let stroke = if ink == Ink::Grid { String::new() } else { format!(" stroke=\"{ink}\"") };
+        let width = if width == 1 { String::new() } else { format!(" stroke-width=\"{width}\"") };
+        self.add(format_args!("polyline{stroke}{width} points=\"{}\"", listed(points)));
+    }
+
+    fn polygon(&mut self, points: &[Point], ink: Ink) {
+        self.add(format_args!("polygon points=\"{}\" fill=\"{ink}\"", listed(points)));
+    }
+
+    fn circle(&mut self, (x, y): Point, radius: u32, ink: Ink) {
+        self.add(format_args!("circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" fill=\"{ink}\""));
+    }
+
+    fn bar(&mut self, [(left, top), (right, bottom)]: [Point; 2], ink: Ink) {
+        let (width, height) = ((right - left).max(0), bottom - top);
+        self.add(format_args!(
+            "rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" fill=\"{ink}\""
+        ));
+    }
+
+    fn add(&mut self, element: fmt::Arguments<'_>) {
+        self.0.push_str(&format!("<{element}/>"));
+    }
+
+    /// The line of a horizontal axis with its ticks, and its title at the foot of the chart.
+    fn axis_below(&mut self, axis: &Axis, [left, right]: [i32; 2], y: i32, title: &str) {
+        self.line(&[(left, y), (right, y)], Ink::Grid, 1);
+        for (at, name) in &axis.ticks {
+            let x = axis.pixel(*at, [left, right]);
+            self.line(&[(x, y), (x, y + TICK)], Ink::Grid, 1);
+            self.write(name, 12, Ink::Quiet, TextAnchor::Under, (x, y + 2 * TICK));
+        }
+        let middle = i32::midpoint(left, right);
+        self.write(title, 12, Ink::Quiet, TextAnchor::Under, (middle, y + 34));
+    }
 }
 
-pub(super) fn style(pixels: f64, ink: Ink, side: TextAnchor) -> TextStyle<'static> {
-    let position = match side {
-        TextAnchor::Before => Pos::new(HPos::Right, VPos::Center),
-        TextAnchor::After => Pos::new(HPos::Left, VPos::Center),
-        TextAnchor::Under => Pos::new(HPos::Center, VPos::Top),
-    };
-    let font = ("sans-serif", pixels * FONT_SCALE).into_font();
-    TextStyle { font, color: ink.code().to_backend_color(), pos: position }
-}
-
-pub(super) fn line(
-    canvas: &Canvas<'_>,
-    from: (i32, i32),
-    to: (i32, i32),
-    ink: Ink,
-    width: u32,
-) -> Result<(), DrawError> {
-    Ok(canvas.draw(&PathElement::new(vec![from, to], ink.code().stroke_width(width)))?)
+fn listed(points: &[Point]) -> String {
+    let points: Vec<String> = points.iter().map(|(x, y)| format!("{x},{y}")).collect();
+    points.join(" ")
 }

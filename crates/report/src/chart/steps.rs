@@ -3,12 +3,9 @@
 //! Heights are logarithmic: one request in ten thousand must be visible.
 
 use maud::Markup;
-use plotters::element::Rectangle;
-use plotters::style::Color;
 use sessile_results::number::{tick, time};
 
-use super::{Canvas, ChartText, TextAnchor, drawn, line, write};
-use crate::DrawError;
+use super::{Canvas, ChartText, TextAnchor};
 use crate::ids::ElementIds;
 use crate::ink::Ink;
 
@@ -36,25 +33,27 @@ pub(crate) struct HistogramPanel {
 }
 
 impl StackedHistograms {
-    pub(crate) fn draw(&self, ids: &ElementIds) -> Result<Markup, DrawError> {
+    pub(crate) fn draw(&self, ids: &ElementIds) -> Markup {
         let height = self.panels.len() as i32 * (TITLE + PANEL) + BOTTOM;
-        drawn(ids, &self.words, (WIDTH as u32, height as u32), |canvas| self.paint(canvas))
+        let mut canvas = Canvas::default();
+        self.paint(&mut canvas);
+        canvas.into_chart(ids, &self.words, (WIDTH, height))
     }
 
-    fn paint(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
+    fn paint(&self, canvas: &mut Canvas) {
         let most =
             self.panels.iter().flat_map(|panel| panel.counts.iter().copied()).max().unwrap_or(1);
         let decades = (most.max(2) as f64).log10().ceil().max(1.0);
         for (number, panel) in self.panels.iter().enumerate() {
             let top = number as i32 * (TITLE + PANEL) + TITLE;
-            write(canvas, &panel.name, 13.0, Ink::Text, TextAnchor::After, (LEFT, top - 12))?;
+            canvas.write(&panel.name, 13, Ink::Text, TextAnchor::After, (LEFT, top - 12));
             for decade in 0..=decades as i32 {
                 let y = top + PANEL
                     - (f64::from(PANEL) * (f64::from(decade) + 0.3) / (decades + 0.3)) as i32;
-                line(canvas, (LEFT, y), (WIDTH - RIGHT, y), Ink::Grid, 1)?;
+                canvas.line(&[(LEFT, y), (WIDTH - RIGHT, y)], Ink::Grid, 1);
                 if decade % 2 == 0 || decades < 4.0 {
                     let name = tick(10_f64.powi(decade));
-                    write(canvas, &name, 11.0, Ink::Quiet, TextAnchor::Before, (LEFT - 6, y))?;
+                    canvas.write(&name, 11, Ink::Quiet, TextAnchor::Before, (LEFT - 6, y));
                 }
             }
             for bucket in self.shown.0..=self.shown.1 {
@@ -66,42 +65,33 @@ impl StackedHistograms {
                         (self.x(bucket) + 1, top + PANEL - high as i32),
                         (self.x(bucket + 1) - 1, top + PANEL),
                     ];
-                    canvas.draw(&Rectangle::new(bar, Ink::Series(number as u8).code().filled()))?;
+                    canvas.bar(bar, Ink::Series(number as u8));
                 }
             }
-            line(canvas, (LEFT, top + PANEL), (WIDTH - RIGHT, top + PANEL), Ink::Quiet, 1)?;
+            let bottom = top + PANEL;
+            canvas.line(&[(LEFT, bottom), (WIDTH - RIGHT, bottom)], Ink::Quiet, 1);
         }
-        self.paint_bounds(canvas)
+        self.paint_bounds(canvas);
     }
 
     /// Labels the bounds that are powers of ten.
-    fn paint_bounds(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
+    fn paint_bounds(&self, canvas: &mut Canvas) {
         let bottom = self.panels.len() as i32 * (TITLE + PANEL);
         for (bucket, bound) in self.bounds_us.iter().enumerate() {
             let x = self.x(bucket + 1);
             if (self.shown.0..self.shown.1).contains(&bucket)
                 && (*bound as f64).log10().fract() == 0.0
             {
-                line(canvas, (x, bottom), (x, bottom + 4), Ink::Quiet, 1)?;
-                write(
-                    canvas,
-                    &time(*bound as f64),
-                    11.0,
-                    Ink::Quiet,
-                    TextAnchor::Under,
-                    (x, bottom + 6),
-                )?;
+                canvas.line(&[(x, bottom), (x, bottom + 4)], Ink::Quiet, 1);
+                let name = time(*bound as f64);
+                canvas.write(&name, 11, Ink::Quiet, TextAnchor::Under, (x, bottom + 6));
             }
         }
-        let middle = (LEFT + WIDTH - RIGHT) / 2;
-        write(
-            canvas,
+        let (title, middle) = (
             "latency, and how many calls took so long; both logarithmic",
-            11.0,
-            Ink::Quiet,
-            TextAnchor::Under,
-            (middle, bottom + 23),
-        )
+            (LEFT + WIDTH - RIGHT) / 2,
+        );
+        canvas.write(title, 11, Ink::Quiet, TextAnchor::Under, (middle, bottom + 23));
     }
 
     fn x(&self, bucket: usize) -> i32 {
@@ -126,7 +116,7 @@ mod tests {
                 HistogramPanel { name: "with".into(), counts: vec![9_999, 0, 0, 1] },
             ],
         };
-        let svg = steps.draw(&ElementIds::default()).unwrap().into_string();
+        let svg = steps.draw(&ElementIds::default()).into_string();
         assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
         assert!(svg.contains("100 \u{b5}s") && svg.contains("both logarithmic"), "{svg}");
     }

@@ -4,50 +4,40 @@ use std::cmp::Ordering;
 
 use maud::{Markup, html};
 use sessile_results::Row;
-use sessile_results::statistics::is_told;
+use sessile_results::statistics::{Spread, is_told};
 use sessile_results::tables::contention;
 
-use super::{conditions, not_run};
-use crate::DrawError;
-use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
+use super::{conditions, each, length};
+use crate::chart::{Bar, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::folded;
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let measured = runs.by_tier("contention", |_| true);
-    Ok(html! {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
+    html! {
         p {
             "A page whose requests all want the same session at once. What counts is how long a "
             "request waits that found it taken, whether "
             "all get their turn, and that no update is lost."
         }
-        @if measured.is_empty() { (not_run(runs, "contention")) }
-        @for run in &measured {
-            (conditions(run))
-            (waits(run, ids)?)
-            (folded(contention::table(&run.rows), ids))
-        }
-    })
+        (each(runs, "contention", |run| {
+            let table = contention::table(&run.rows);
+            html! { (conditions(run)) (waits(run, ids)) (folded(table, ids)) }
+        }))
+    }
 }
 
-fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let mut rows: Vec<&Row> = run.rows.iter().filter(|row| row.waits.is_some()).copied().collect();
+fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
+    let mut rows = run.only(|row| row.waits.is_some());
     // Without a lock a row need not wait, so rows with lost updates come last.
     rows.sort_by(|a, b| {
         (a.is_bad(), wait(a)).partial_cmp(&(b.is_bad(), wait(b))).unwrap_or(Ordering::Equal)
     });
     let bars = |row: &Row| {
         let waits = row.waits.unwrap_or_default();
-        let bar = |series, name: &str, us: f64| Bar {
-            series,
-            name: name.to_owned(),
-            length: match &row.failed {
-                Some(_) => BarLength::Failed("failed (see the warnings)".to_owned()),
-                None => {
-                    BarLength::Value { median: us, low: us, high: us, fault: row.fault_counts() }
-                }
-            },
+        let bar = |series, name: &str, us: f64| {
+            let length = length(row, Spread { median: us, low: us, high: us });
+            Bar { series, name: name.to_owned(), length }
         };
         let mut bars = vec![bar(0, "median", waits.taken_p50)];
         if is_told(0.99, waits.taken) {
@@ -67,18 +57,18 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError
         series: String::new(),
         rows: rows.iter().map(|row| BarRow { name: row.marked_title(), bars: bars(row) }).collect(),
     };
-    Ok(html! {
+    html! {
         @if !rows.is_empty() {
             h3 { "How long a request waits that found the session taken" (run.tier_suffix) }
             figure {
-                (chart.draw(ids)?)
+                (chart.draw(ids))
                 figcaption {
                     "At a fixed rate, with 0.2 ms of work under the lock. Further to the left is "
                     "better."
                 }
             }
         }
-    })
+    }
 }
 
 fn wait(row: &Row) -> f64 {

@@ -3,19 +3,18 @@
 //! Losses that the tier of a store allows are shown, but are not faults.
 
 use maud::{Markup, html};
+use sessile_results::statistics::Spread;
 use sessile_results::tables::faults::{self, ALL, KILLS, SERVER};
 use sessile_results::{Faults, Row};
 
-use super::{not_run, spoilt};
-use crate::DrawError;
+use super::{each, length, spoilt};
 use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
 use crate::runs::{ExperimentRows, PageReports};
 use crate::table::draw;
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let measured = runs.by_tier("faults", |_| true);
-    Ok(html! {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
+    html! {
         p {
             "Workers and servers are killed with SIGKILL: how long until a session can be used "
             "again, and which updates "
@@ -27,12 +26,11 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
             "default the next one waits a minute. "
             "Power cuts and full disks are not part of it."
         }
-        @if measured.is_empty() { (not_run(runs, "faults")) }
-        @for run in &measured {
-            p { (spoilt(run.report)) }
-            @for (op, caption, waited) in KILLS { (kill(run, op, caption, waited, ids)?) }
-        }
-    })
+        (each(runs, "faults", |run| {
+            let kill = |(op, caption, waited)| kill(run, op, caption, waited, ids);
+            html! { p { (spoilt(run.report)) } @for it in KILLS { (kill(it)) } }
+        }))
+    }
 }
 
 /// One kind of kill: the waits, if any, and all figures.
@@ -42,19 +40,19 @@ fn kill(
     caption: &str,
     waited: &str,
     ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+) -> Markup {
     let table = faults::table(&run.rows, op, caption, waited);
-    let rows: Vec<&Row> = run.rows.iter().filter(|row| row.op == op).copied().collect();
+    let rows = run.only(|row| row.op == op);
     let title = format!("How long until {}{}", until(waited), run.tier_suffix);
-    Ok(html! {
+    html! {
         @if !table.rows.is_empty() {
             h3 { (caption) (run.tier_suffix) }
             @if op == SERVER {
-                (times(&rows, &title, ids)?)
+                (times(&rows, &title, ids))
             }
             (draw(table, ids))
         }
-    })
+    }
 }
 
 fn until(waited: &str) -> &str {
@@ -62,31 +60,27 @@ fn until(waited: &str) -> &str {
 }
 
 /// The time of a contender in milliseconds, or the faults of kills without a time.
-fn length(row: &Row) -> BarLength {
+fn time(row: &Row) -> BarLength {
     let us = row.latency_us;
     let stuck = row.faults.as_ref().map_or(0, |faults| faults.stuck);
     let wrong = row.faults.as_ref().map(Faults::in_words).filter(|words| !words.is_empty());
-    if row.failed.is_some() {
-        return BarLength::Failed("failed (see the warnings)".to_owned());
-    }
-    if us.p50 <= 0.0 {
+    if row.failed.is_none() && us.p50 <= 0.0 {
         return BarLength::Failed(if stuck > 0 { "never" } else { "not once" }.to_owned());
     }
     let stuck = (stuck > 0).then(|| format!("{stuck} locks stuck"));
-    BarLength::Value {
-        median: us.p50 / 1e3,
-        low: us.min / 1e3,
-        high: us.max / 1e3,
-        fault: wrong.or(stuck),
+    let ms = Spread { median: us.p50 / 1e3, low: us.min / 1e3, high: us.max / 1e3 };
+    match length(row, ms) {
+        BarLength::Value(ms, _) => BarLength::Value(ms, wrong.or(stuck)),
+        failed => failed,
     }
 }
 
 /// The median time of each contender, in ascending order; those without one last.
-fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Markup {
     let of_workers = rows.iter().all(|row| row.op != ALL);
-    let mut rows: Vec<(&Row, BarLength)> = rows.iter().map(|row| (*row, length(row))).collect();
+    let mut rows: Vec<(&Row, BarLength)> = rows.iter().map(|row| (*row, time(row))).collect();
     let place = |length: &BarLength| match length {
-        BarLength::Value { median, .. } => *median,
+        BarLength::Value(ms, _) => ms.median,
         BarLength::Failed(_) => f64::INFINITY,
     };
     rows.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
@@ -106,14 +100,14 @@ fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Result<Markup, DrawErr
         series: "tier".to_owned(),
         rows: rows.iter().map(bar).collect(),
     };
-    Ok(html! {
+    html! {
         figure {
-            (chart.draw(ids)?)
+            (chart.draw(ids))
             figcaption {
                 "The thin line goes from the shortest to the longest time"
                 @if of_workers { "; after one kill these are the times of its workers" }
                 ". Further to the left is better."
             }
         }
-    })
+    }
 }

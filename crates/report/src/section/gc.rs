@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 use sessile_results::number::{count, time};
+use sessile_results::table::of_each;
 use sessile_results::tables::gc;
 use sessile_results::{Buckets, Modes, Row};
 
-use super::{conditions, not_run};
-use crate::DrawError;
+use super::{conditions, each};
 use crate::chart::{ChartText, HistogramPanel, StackedHistograms};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports, titles};
+use crate::runs::{ExperimentRows, PageReports};
 use crate::table::draw;
 
 /// The stacked phases of the chart, with their names; the table has all.
@@ -19,9 +19,8 @@ const PICTURE: &[(&str, &str)] = &[
 ];
 const HEADING: &str = "Starts, some of which collect garbage";
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let measured = runs.by_tier("gc", |_| true);
-    Ok(html! {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
+    html! {
         p {
             "PHP's garbage collection makes one request in so many remove what has expired. A "
             "second hump to the right is the visitors who wait "
@@ -37,51 +36,40 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
             (count(Modes::SESSIONS_MIN as f64)) " a sweep can be too short to stand out, and then "
             "the table says that there are too few to tell."
         }
-        @if measured.is_empty() { (not_run(runs, "gc")) }
-        @for run in &measured {
-            (conditions(run))
-            (pictures(run, ids)?)
-            (draw(gc::table(&with_most_sessions(run)), ids))
-        }
-    })
+        (each(runs, "gc", |run| {
+            let table = gc::table(&with_most_sessions(run));
+            html! { (conditions(run)) (pictures(run, ids)) (draw(table, ids)) }
+        }))
+    }
 }
 
 /// A picture of one contender whose sweeps are a mode of their own, and of one whose are not, with
 /// the most sessions.
-fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     // `null` is no contender.
-    let has_phase = |row: &&&Row| {
+    let rows = run.only(|row| {
         let is_drawn = PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
         is_drawn && row.store != "null"
-    };
-    let rows: Vec<&Row> = run.rows.iter().filter(has_phase).copied().collect();
-    let Some(shown) = shown(&rows) else { return Ok(html! {}) };
-    let mut figures = Vec::new();
-    let is_of_two = |title: &String| {
-        let own = rows.iter().filter(|row| row.shown_title() == *title);
-        own.filter_map(|row| row.modes).any(|modes| modes.modes > 1)
-    };
-    let (two, one): (Vec<String>, Vec<String>) = titles(&rows).into_iter().partition(is_of_two);
-    let preferred = one.iter().position(|title| title == "sessile").unwrap_or(0);
-    for title in two.into_iter().take(1).chain(one.into_iter().nth(preferred)) {
-        let own = || rows.iter().copied().filter(|row| row.shown_title() == title);
-        let most = own().map(|row| row.sessions).max().unwrap_or(0);
-        let own: Vec<&Row> = own().filter(|row| row.sessions == most).collect();
+    });
+    let Some(shown) = shown(&rows) else { return html! {} };
+    let is_of_two =
+        |own: &Vec<&Row>| own.iter().filter_map(|row| row.modes).any(|modes| modes.modes > 1);
+    let (two, one): (Vec<_>, Vec<_>) = of_each(&rows).into_iter().partition(is_of_two);
+    let is_preferred = |own: &Vec<&Row>| own.iter().any(|row| row.title() == "sessile");
+    let preferred = one.iter().position(is_preferred).unwrap_or(0);
+    let figures = two.into_iter().take(1).chain(one.into_iter().nth(preferred)).map(|mut own| {
+        let most = own.iter().map(|row| row.sessions).max().unwrap_or(0);
+        own.retain(|row| row.sessions == most);
         let many = format!("{} sessions{}", count(most as f64), run.tier_suffix);
-        figures.push(picture(&title, &many, &own, shown, ids)?);
-    }
-    Ok(html! {
+        picture(&many, &own, shown, ids)
+    });
+    html! {
         h3 { (HEADING) (run.tier_suffix) } div.multiples { @for figure in figures { (figure) } }
-    })
+    }
 }
 
-fn picture(
-    title: &str,
-    many: &str,
-    rows: &[&Row],
-    shown: (usize, usize),
-    ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+fn picture(many: &str, rows: &[&Row], shown: (usize, usize), ids: &ElementIds) -> Markup {
+    let title = rows.first().map(|row| row.shown_title()).unwrap_or_default();
     let found = PICTURE.iter().filter_map(|(op, name)| {
         Some((*name, rows.iter().find(|row| row.op == *op)?.histogram.as_ref()?))
     });
@@ -112,30 +100,22 @@ fn picture(
             })
             .collect(),
     };
-    Ok(html! {
+    html! {
         figure {
-            figcaption { strong { (title) } ", " (many) } (steps.draw(ids)?)
+            figcaption { strong { (title) } ", " (many) } (steps.draw(ids))
         }
-    })
+    }
 }
 
 fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
-    let used = rows.iter().filter_map(|row| row.histogram.as_ref());
-    let used: Vec<usize> = used
-        .flat_map(|buckets| {
-            buckets
-                .counts
-                .iter()
-                .enumerate()
-                .filter(|(_, count)| **count > 0)
-                .map(|(bucket, _)| bucket)
-        })
-        .collect();
-    Some((*used.iter().min()?, *used.iter().max()?))
+    let counts = || rows.iter().filter_map(|row| Some(&row.histogram.as_ref()?.counts));
+    let first = counts().filter_map(|counts| counts.iter().position(|count| *count > 0)).min()?;
+    let last = counts().filter_map(|counts| counts.iter().rposition(|count| *count > 0)).max()?;
+    Some((first, last))
 }
 
 /// Fewer sessions are in the JSON only, unless something went wrong.
 fn with_most_sessions<'a>(run: &ExperimentRows<'a>) -> Vec<&'a Row> {
     let most = run.rows.iter().map(|row| row.sessions).max().unwrap_or(0);
-    run.rows.iter().copied().filter(|row| row.sessions == most || row.is_bad()).collect()
+    run.only(|row| row.sessions == most || row.is_bad())
 }

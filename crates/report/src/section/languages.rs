@@ -3,13 +3,12 @@
 use maud::{Markup, html};
 use sessile_results::tables::languages;
 
-use super::{conditions, not_run};
+use super::{conditions, each};
 use crate::ids::ElementIds;
 use crate::runs::PageReports;
 use crate::table::draw;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let measured = runs.by_tier("languages", |_| true);
     html! {
         p {
             "Each language opens, changes and saves sessions through the session classes of its "
@@ -18,10 +17,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "In PHP one start in ten collects garbage in " code { "start-gc-0.1" } ", and "
             code { "session_gc" } " removes nine of ten sessions."
         }
-        @if measured.is_empty() { (not_run(runs, "languages")) }
-        @for run in &measured {
-            (conditions(run))
-            (draw(languages::table(&run.rows), ids))
-        }
+        (each(runs, "languages", |run| {
+            html! { (conditions(run)) (draw(languages::table(&run.rows), ids)) }
+        }))
     }
 }

@@ -9,16 +9,14 @@ use sessile_results::php_handlers;
 use sessile_results::tables::{lifecycle, visitors};
 use sessile_results::{KINDS, Row};
 
-use super::{CURVES, curves, not_run, speed, spoilt, wrong_ones};
-use crate::DrawError;
+use super::{CURVES, curves, each, speed, spoilt, wrong_ones};
 use crate::chart::{Axis, ChartText, Curves};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports};
+use crate::runs::{ExperimentRows, PageReports, most_rounds, most_workers};
 use crate::table::{draw, folded};
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let measured = runs.by_tier("lifecycle", |_| true);
-    Ok(html! {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
+    html! {
         p {
             "nginx and php-fpm give out a page that starts a session, stores 100 values, "
             "regenerates the id, destroys the session and starts another one that stays; or, "
@@ -27,55 +25,55 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
             "A handler without a lock lets two requests change one session at once, and one "
             "change is lost: compare those that lock with each other."
         }
-        @if measured.is_empty() { (not_run(runs, "lifecycle")) }
-        @for run in &measured { (of_run(run, ids)?) }
-    })
+        (each(runs, "lifecycle", |run| of_run(run, ids)))
+    }
 }
 
-fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     let (pages, others): (Vec<&Row>, Vec<&Row>) =
         run.rows.iter().partition(|row| row.op.ends_with("page"));
     let processes =
         pages.iter().filter_map(|row| row.web).map(|web| web.processes).max().unwrap_or(0);
-    let rounds = pages.iter().map(|row| row.rounds).max().unwrap_or(0);
+    let rounds = most_rounds(&pages);
     let requests = pages.iter().map(|row| row.sessions).max().unwrap_or(0);
-    Ok(html! {
+    html! {
         p.conditions {
             (processes) " processes of PHP, " (rounds) " rounds of " (count(requests as f64))
             " requests in each combination" (run.tier_suffix) "." (spoilt(run.report))
         }
-        (charts(run, &pages, ids)?)
+        (charts(run, &pages, ids))
         (draw(lifecycle::by_parallel(&pages), ids))
         (folded(lifecycle::costs(&with_most_requests(&pages)), ids))
         (folded(visitors::table(&others), ids))
         @for note in others.iter().filter_map(|row| lifecycle::overflow(row)) {
             p.callout { strong { (note.words()) } }
         }
-    })
+    }
 }
 
 /// Handlers that lock; those without a lock are in the table only.
-fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Result<Markup, DrawError> {
-    let mut figures = Vec::new();
-    for (kind, place) in KINDS {
+fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Markup {
+    let rows = |kind: &str| {
         let here = |row: &&&Row| row.kind == kind && php_handlers::locks(&row.title());
-        let rows: Vec<&Row> = pages.iter().filter(here).copied().collect();
-        if !rows.is_empty() {
-            let title = format!("{place}, with a lock{}", run.tier_suffix);
-            figures.push(html! {
+        pages.iter().filter(here).copied().collect::<Vec<&Row>>()
+    };
+    html! {
+        @for (kind, place) in KINDS {
+            @let rows = rows(kind);
+            @if !rows.is_empty() {
+                @let title = format!("{place}, with a lock{}", run.tier_suffix);
                 h3 { (title) }
                 figure {
-                    (chart(run, &rows, &title).draw(ids)?) figcaption { "Higher is better." }
+                    (chart(run, &rows, &title).draw(ids)) figcaption { "Higher is better." }
                 }
                 (wrong_ones(&rows, &|row| format!("{} parallel requests", row.workers)))
-            });
+            }
         }
     }
-    Ok(html! { @for figure in figures { (figure) } })
 }
 
 fn with_most_requests<'a>(pages: &[&'a Row]) -> Vec<&'a Row> {
-    let most = pages.iter().map(|row| row.workers).max().unwrap_or(0);
+    let most = most_workers(pages);
     pages.iter().copied().filter(|row| row.workers == most || row.is_bad()).collect()
 }
 

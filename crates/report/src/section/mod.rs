@@ -27,12 +27,13 @@ mod workloads;
 use maud::{Markup, html};
 use sessile_results::Row;
 use sessile_results::number::with_noun;
+use sessile_results::statistics::Spread;
+use sessile_results::table::of_each;
 use sessile_results::{Experiment, Report};
 
-use crate::DrawError;
-use crate::chart::Curve;
+use crate::chart::{BarLength, Curve};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports, titles};
+use crate::runs::{ExperimentRows, PageReports};
 
 pub(crate) use overview::overview;
 
@@ -51,46 +52,46 @@ pub(crate) struct Part {
     pub body: Markup,
 }
 
-pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Section>, DrawError> {
+pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Vec<Section> {
     let part = |id, title, body| Part { id, title, body };
     let section = |title, parts| Section { title, parts };
     let mut requests = vec![
-        part("cycle", "As fast as they can", throughput::cycle(runs, ids)?),
-        part("paced", "At a fixed rate of requests", paced::body(runs, ids)?),
+        part("cycle", "As fast as they can", throughput::cycle(runs, ids)),
+        part("paced", "At a fixed rate of requests", paced::body(runs, ids)),
     ];
-    requests.extend(workloads::body(runs, ids)?.map(|body| part("workloads", "Workloads", body)));
-    Ok(vec![
+    requests.extend(workloads::body(runs, ids).map(|body| part("workloads", "Workloads", body)));
+    vec![
         section("Which store for which site", vec![part("verdict", "", verdict::body(runs, ids))]),
         section(
             "What each store can do",
             vec![part("features", "", features::body(runs.stores, ids))],
         ),
         section("Locked requests", requests),
-        section("Create, read and change", vec![part("ops", "", throughput::ops(runs, ids)?)]),
+        section("Create, read and change", vec![part("ops", "", throughput::ops(runs, ids))]),
         section(
             "Pages and scripts",
             vec![
-                part("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)?),
+                part("lifecycle", "Pages of a web server a second", lifecycle::body(runs, ids)),
                 part("rebuild", "A page that builds its cache", rebuild::body(runs, ids)),
                 part("languages", "Sessions in each language", languages::body(runs, ids)),
             ],
         ),
-        section("With and without garbage collection", vec![part("gc", "", gc::body(runs, ids)?)]),
+        section("With and without garbage collection", vec![part("gc", "", gc::body(runs, ids))]),
         section(
             "Parallel requests on one session",
-            vec![part("contention", "", contention::body(runs, ids)?)],
+            vec![part("contention", "", contention::body(runs, ids))],
         ),
         section(
             "More and larger sessions",
             vec![
-                part("scale", "More and more sessions", scale::body(runs, ids)?),
+                part("scale", "More and more sessions", scale::body(runs, ids)),
                 part("oversize", "Sessions of megabytes", oversize::body(runs, ids)),
                 part("resources", "Processor time and space", resources::body(runs, ids)),
             ],
         ),
         section(
             "Workers and servers that are killed",
-            vec![part("faults", "", faults::body(runs, ids)?)],
+            vec![part("faults", "", faults::body(runs, ids))],
         ),
         section(
             "How it was measured",
@@ -100,7 +101,7 @@ pub(crate) fn all(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Vec<Sectio
                 part("method", "Machine and commands", method::body(runs, ids)),
             ],
         ),
-    ])
+    ]
 }
 
 fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {
@@ -112,6 +113,19 @@ fn not_run(runs: &PageReports<'_>, command: &str) -> Markup {
                 " To measure it: " code { "sessile bench " (command) }
             }
         }
+    }
+}
+
+/// The runs of an experiment by tier, or that there is none.
+fn each<'a>(
+    runs: &PageReports<'a>,
+    experiment: &str,
+    drawn: impl Fn(&ExperimentRows<'a>) -> Markup,
+) -> Markup {
+    let measured = runs.by_tier(experiment, |_| true);
+    html! {
+        @if measured.is_empty() { (not_run(runs, experiment)) }
+        @for run in &measured { (drawn(run)) }
     }
 }
 
@@ -179,16 +193,25 @@ fn curves(
     x: &dyn Fn(&Row) -> f64,
     y: &dyn Fn(&Row) -> Option<f64>,
 ) -> Vec<Curve> {
-    let curve = |name: String| {
-        let own = || rows.iter().filter(|row| row.shown_title() == name);
-        let mut values: Vec<(f64, f64)> = own().filter_map(|row| Some((x(row), y(row)?))).collect();
+    let curve = |rows: Vec<&Row>| {
+        let at = |row: &&Row| Some((x(row), y(row)?));
+        let mut values: Vec<(f64, f64)> = rows.iter().filter_map(at).collect();
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let wrong = own().filter(|row| row.is_bad()).map(|row| x(row)).collect();
-        let number = own().next().map_or(0, |row| run.number(row));
+        let wrong = rows.iter().filter(|row| row.is_bad()).map(|row| x(row)).collect();
+        let name = rows.first().map(|row| row.shown_title()).unwrap_or_default();
+        let number = rows.first().map_or(0, |row| run.number(row));
         Curve { name, number, values, wrong }
     };
     let is_drawn = |curve: &Curve| !curve.values.is_empty() || !curve.wrong.is_empty();
-    titles(rows).into_iter().map(curve).filter(is_drawn).collect()
+    of_each(rows).into_iter().map(curve).filter(is_drawn).collect()
+}
+
+/// A figure of a row, or that it failed.
+fn length(row: &Row, figure: Spread) -> BarLength {
+    match &row.failed {
+        Some(_) => BarLength::Failed("failed (see the warnings)".to_owned()),
+        None => BarLength::Value(figure, row.fault_counts()),
+    }
 }
 
 /// The speed of a row that has one.

@@ -3,13 +3,12 @@
 use maud::{Markup, html};
 use sessile_results::tables::oversize;
 
-use super::{not_run, spoilt};
+use super::{each, spoilt};
 use crate::ids::ElementIds;
 use crate::runs::PageReports;
 use crate::table::draw;
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let measured = runs.by_tier("oversize", |_| true);
     html! {
         p {
             "A request saves a large payload over a small one. A time: it was stored and read "
@@ -17,7 +16,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "old payload is in place. " em { "Lost" } ": what was acknowledged, or what was there "
             "before, is gone."
         }
-        @if measured.is_empty() { (not_run(runs, "oversize")) }
-        @for run in &measured { p { (spoilt(run.report)) } (draw(oversize::table(&run.rows), ids)) }
+        (each(runs, "oversize", |run| {
+            html! { p { (spoilt(run.report)) } (draw(oversize::table(&run.rows), ids)) }
+        }))
     }
 }

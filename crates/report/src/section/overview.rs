@@ -11,20 +11,19 @@ use sessile_results::number::{time, with_noun};
 use sessile_results::reference;
 use sessile_results::statistics::is_told;
 
-use super::throughput::{in_order, length};
-use super::verdict;
-use crate::DrawError;
+use super::throughput::in_order;
+use super::{length, verdict};
 use crate::chart::{Bar, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports};
+use crate::runs::{ExperimentRows, PageReports, most_rounds, most_workers};
 
 /// Empty if no cycle without a fixed rate was measured.
-pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let tiers = verdict::tiers(runs);
     let tier = tiers.iter().find(|tier| **tier != Durability::None).or(tiers.first());
     let measured = tier.and_then(|tier| Some((*tier, closed(runs, *tier)?)));
-    let Some((tier, run)) = measured else { return Ok(html! {}) };
-    Ok(html! { p.lead { (verdict::sentence(runs)) } (chart(&run, tier, ids)?) })
+    let Some((tier, run)) = measured else { return html! {} };
+    html! { p.lead { (verdict::sentence(runs)) } (chart(&run, tier, ids)) }
 }
 
 /// The first measurement of the cycle without a fixed rate, in a tier.
@@ -49,15 +48,10 @@ fn name(row: &Row) -> Option<String> {
     }
 }
 
-fn chart(
-    run: &ExperimentRows<'_>,
-    tier: Durability,
-    ids: &ElementIds,
-) -> Result<Markup, DrawError> {
-    let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
-    let mut rows: Vec<&Row> = run.rows.iter().copied().filter(|row| row.workers == most).collect();
-    rows.retain(|row| name(row).is_some());
-    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+fn chart(run: &ExperimentRows<'_>, tier: Durability, ids: &ElementIds) -> Markup {
+    let most = most_workers(&run.rows);
+    let mut rows = run.only(|row| row.workers == most && name(row).is_some());
+    let rounds = most_rounds(&rows);
     rows.sort_by(|a, b| b.ops_per_second.median.total_cmp(&a.ops_per_second.median));
     let slowest = |row: &Row| match &row.failed {
         None if is_told(0.999, row.operations) => time(row.latency_us.p999),
@@ -65,7 +59,7 @@ fn chart(
     };
     let bars = rows.iter().map(|row| BarRow {
         name: name(row).unwrap_or_default(),
-        bars: vec![Bar { series: 0, name: slowest(row), length: length(row) }],
+        bars: vec![Bar { series: 0, name: slowest(row), length: length(row, row.ops_per_second) }],
     });
     let figure = |row: &&Row| match (name(row).unwrap_or_default(), &row.failed) {
         (name, Some(_)) => format!("{name} failed"),
@@ -85,10 +79,10 @@ fn chart(
         series: "p99.9".to_owned(),
         rows: bars.collect(),
     };
-    Ok(html! {
+    html! {
         @if !rows.is_empty() {
             figure {
-                (chart.draw(ids)?)
+                (chart.draw(ids))
                 figcaption {
                     "Each request takes the lock, reads, changes and saves a session; "
                     (with_noun(most, "worker")) " at a time; tier " (tier.name()) " promises "
@@ -100,5 +94,5 @@ fn chart(
                 }
             }
         }
-    })
+    }
 }

@@ -7,29 +7,28 @@ use sessile_results::tables::throughput;
 use sessile_results::{KINDS, Row};
 
 use super::{CURVES, conditions, curves, not_run, wrong_ones};
-use crate::DrawError;
 use crate::chart::{Axis, ChartText, Curves};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports, tiers};
+use crate::runs::{ExperimentRows, PageReports, most_workers, tiers};
 use crate::table::draw;
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let mut paced = runs.by_tier("cycle", |report| report.settings.rate.is_some());
     paced.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
-    Ok(html! {
+    html! {
         p {
             "A closed loop asks again when it has its answer, so a store that stalls is asked "
             "less. Here requests are due at a fixed rate, and "
             "latency counts from the moment when a request was due: this is what a visitor waits."
         }
         @if paced.is_empty() { (not_run(runs, "cycle --rate 1000")) }
-        @for tier in tiers(&paced) { (by_rate(&paced, tier, ids)?) }
+        @for tier in tiers(&paced) { (by_rate(&paced, tier, ids)) }
         @for run in &paced {
             h3 { (title(run)) (run.tier_suffix) }
             (conditions(run))
             (draw(throughput::table(&run.rows, &title(run), Some(rate(run))), ids))
         }
-    })
+    }
 }
 
 fn rate(run: &ExperimentRows<'_>) -> f64 {
@@ -41,20 +40,19 @@ fn title(run: &ExperimentRows<'_>) -> String {
 }
 
 /// The 99th percentile by rate, if a tier has several rates.
-fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Result<Markup, DrawError> {
+fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Markup {
     let runs: Vec<&ExperimentRows<'_>> =
         all.iter().filter(|run| run.rows.iter().all(|row| row.durability == tier)).collect();
-    let mut figures = Vec::new();
     if runs.len() < 2 {
-        return Ok(html! {});
+        return html! {};
     }
     let beside = runs.first().map_or("", |run| run.tier_suffix.as_str());
-    for (kind, place) in KINDS {
+    let figures = KINDS.into_iter().filter_map(|(kind, place)| {
         let here = |row: &&Row| row.op == "cycle" && row.kind == kind;
         let mut points: Vec<(f64, &Row)> = Vec::new();
         for run in &runs {
             // Fewer workers at a higher rate are another question, even for the same total.
-            let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
+            let most = most_workers(&run.rows);
             let with_most = run.rows.iter().copied().filter(|row| row.workers == most);
             points.extend(with_most.filter(here).map(|row| (rate(run) * most as f64, row)));
         }
@@ -64,7 +62,7 @@ fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Result<M
             own.map_or(0.0, |(due, _)| *due)
         };
         let which = |row: &Row| format!("{} a second due", count(due(row)));
-        let Some(run) = runs.first().filter(|_| !rows.is_empty()) else { continue };
+        let run = runs.first().filter(|_| !rows.is_empty())?;
         let rates: Vec<f64> = points.iter().map(|(due, _)| *due).collect();
         let chart = Curves {
             words: ChartText {
@@ -81,13 +79,13 @@ fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Result<M
             ),
             curves: curves(run, &rows, &due, &p99),
         };
-        figures.push(html! {
+        Some(html! {
             h3 { (place) ", by the rate of requests" (beside) }
-            @if !chart.curves.is_empty() { figure { (chart.draw(ids)?) } }
+            @if !chart.curves.is_empty() { figure { (chart.draw(ids)) } }
             (wrong_ones(&rows, &which))
-        });
-    }
-    Ok(html! { @for figure in figures { (figure) } })
+        })
+    });
+    html! { @for figure in figures { (figure) } }
 }
 
 fn p99(row: &Row) -> Option<f64> {

@@ -59,24 +59,12 @@ fn pairs<'a>(
         runs.iter().flat_map(|run| run.rows.iter().copied()).collect::<Vec<&'a Row>>()
     };
     let corrected = rows(corrected);
+    let key = |row: &'a Row| {
+        let sizes = (row.workers, row.sessions, row.payload_bytes);
+        (&row.store, &row.op, &row.durability, sizes)
+    };
     let partner = |row: &'a Row| {
-        let same = |other: &&&Row| {
-            (
-                &other.store,
-                &other.op,
-                other.workers,
-                other.sessions,
-                other.payload_bytes,
-                &other.durability,
-            ) == (
-                &row.store,
-                &row.op,
-                row.workers,
-                row.sessions,
-                row.payload_bytes,
-                &row.durability,
-            )
-        };
+        let same = |other: &&&'a Row| key(other) == key(row);
         // A reconnecting database is compared with the connected one.
         let variant = if row.variant == RECONNECT { "default" } else { row.variant.as_str() };
         corrected.iter().filter(same).find(|other| other.variant == variant).copied()

@@ -5,7 +5,7 @@ use sessile_results::Row;
 use sessile_results::tables::throughput;
 
 use crate::ids::ElementIds;
-use crate::runs::PageReports;
+use crate::runs::{PageReports, most_workers};
 use crate::table::folded;
 
 /// The first of these that was measured in a closed loop.
@@ -37,9 +37,8 @@ fn weighed<'a>(runs: &PageReports<'a>, experiment: &str) -> Vec<&'a Row> {
         if run.report.settings.rate.is_some() || run.report.settings.as_published {
             continue;
         }
-        let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
-        let rows = run.rows.iter().copied();
-        weighed.extend(rows.filter(|row| row.workers == most || row.failed.is_some()));
+        let most = most_workers(&run.rows);
+        weighed.extend(run.only(|row| row.workers == most || row.failed.is_some()));
     }
     weighed
 }

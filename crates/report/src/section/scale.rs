@@ -7,16 +7,14 @@ use sessile_results::tables::scale;
 use sessile_results::{KINDS, Row};
 
 use super::throughput::small;
-use super::{CURVES, conditions, curves, not_run, speed, wrong_ones};
-use crate::DrawError;
+use super::{CURVES, conditions, curves, each, speed, wrong_ones};
 use crate::chart::{Axis, ChartText, Curves};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, PageReports};
+use crate::runs::{ExperimentRows, PageReports, most_workers};
 use crate::table::folded;
 
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let measured = runs.by_tier("scale", |_| true);
-    Ok(html! {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
+    html! {
         p {
             "The locked request with more and more sessions in the store, and with more and more "
             "workers. A line that stays level costs nothing "
@@ -24,41 +22,35 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, D
             "there was no room, which is among "
             a href="#left-out" { "what was left out" } "."
         }
-        @if measured.is_empty() { (not_run(runs, "scale")) }
-        @for run in &measured { (of_run(run, ids)?) }
-    })
+        (each(runs, "scale", |run| of_run(run, ids)))
+    }
 }
 
-fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let mut figures = Vec::new();
-    let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
-    for (kind, place) in KINDS {
-        let spread = run.rows.first().map_or("", |row| row.payload_spread.as_str());
-        let here = |row: &&&Row| {
-            let is_alike = row.payload_spread == spread && row.workers == most;
-            row.kind == kind && row.op == "cycle" && is_alike
-        };
-        let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-        if !rows.is_empty() {
-            let title = format!(
-                "Cycles a second by the number of sessions, {}, {}{}",
-                with_noun(most, "worker"),
-                small(place),
-                run.tier_suffix
-            );
-            figures.push(chart(run, &rows, &title, ids)?);
-            figures.push(folded(scale::table(&rows, place), ids));
+fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
+    let most = most_workers(&run.rows);
+    let spread = run.rows.first().map_or("", |row| row.payload_spread.as_str());
+    html! {
+        (conditions(run))
+        @for (kind, place) in KINDS {
+            @let rows = run.only(|row| {
+                let is_alike = row.payload_spread == spread && row.workers == most;
+                row.kind == kind && row.op == "cycle" && is_alike
+            });
+            @if !rows.is_empty() {
+                @let title = format!(
+                    "Cycles a second by the number of sessions, {}, {}{}",
+                    with_noun(most, "worker"),
+                    small(place),
+                    run.tier_suffix
+                );
+                (chart(run, &rows, &title, ids))
+                (folded(scale::table(&rows, place), ids))
+            }
         }
     }
-    Ok(html! { (conditions(run)) @for figure in figures { (figure) } })
 }
 
-fn chart(
-    run: &ExperimentRows<'_>,
-    rows: &[&Row],
-    title: &str,
-    ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+fn chart(run: &ExperimentRows<'_>, rows: &[&Row], title: &str, ids: &ElementIds) -> Markup {
     let at = |row: &Row| row.sessions as f64;
     let places: Vec<f64> = rows.iter().map(|row| at(row)).collect();
     let values: Vec<f64> = rows.iter().filter_map(|row| speed(row)).collect();
@@ -69,5 +61,5 @@ fn chart(
         curves: curves(run, rows, &at, &speed),
     };
     let which = |row: &Row| with_noun(row.sessions, "session");
-    Ok(html! { h3 { (title) } figure { (curves.draw(ids)?) } (wrong_ones(rows, &which)) })
+    html! { h3 { (title) } figure { (curves.draw(ids)) } (wrong_ones(rows, &which)) }
 }

@@ -2,89 +2,78 @@
 //! socket and durability tiers apart.
 
 use maud::{Markup, html};
-use sessile_results::table::ResultTable;
+use sessile_results::grouping::distinct;
+use sessile_results::table::of_each;
 use sessile_results::tables::throughput;
 use sessile_results::{KINDS, Row};
 
-use super::{conditions, interval, not_run, published};
-use crate::DrawError;
-use crate::chart::{Bar, BarLength, BarRow, Bars, ChartText};
+use super::{conditions, interval, length, not_run, published};
+use crate::chart::{Bar, BarRow, Bars, ChartText};
 use crate::ids::ElementIds;
-use crate::runs::{ExperimentRows, MARK, PageReports, titles};
+use crate::runs::{ExperimentRows, MARK, PageReports, most_rounds, most_workers};
 use crate::table::folded;
 
 /// `cycle` in a closed loop.
-pub(super) fn cycle(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn cycle(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let closed: Vec<ExperimentRows<'_>> = runs
         .of_experiment("cycle")
         .into_iter()
         .filter(|run| run.report.settings.rate.is_none())
         .collect();
-    Ok(html! {
+    html! {
         p {
             "One cycle is what one request does: take the session's lock, read it, change it, "
             "write it back. This is the figure that "
             "matters for an application."
         }
         @if closed.is_empty() { (not_run(runs, "cycle")) }
-        @for (number, run) in closed.iter().enumerate() { (drawn(run, number == 0, ids)?) }
-    })
+        @for (number, run) in closed.iter().enumerate() { (drawn(run, number == 0, ids)) }
+    }
 }
 
-pub(super) fn ops(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn ops(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     let (as_published, corrected): (Vec<ExperimentRows<'_>>, Vec<ExperimentRows<'_>>) =
         runs.of_experiment("ops").into_iter().partition(|run| run.report.settings.as_published);
-    Ok(html! {
+    html! {
         p {
             "Each operation on its own, on sessions of 1,500 random characters unless said "
             "otherwise. A change is a locked read and "
             "write, because an unlocked one loses updates."
         }
         @if corrected.is_empty() { (not_run(runs, "ops")) }
-        @for run in &corrected { (of_run(run, ids)?) }
+        @for run in &corrected { (of_run(run, ids)) }
         (published::body(runs, &corrected, &as_published, ids))
-    })
+    }
 }
 
-pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Result<Markup, DrawError> {
+pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     drawn(run, true, ids)
 }
 
 /// A chart, unless a table is enough, and a table for each way to the store and tier. Several
 /// operations are bars of one chart, with the most workers; one operation has a bar for each number
 /// of workers.
-fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Result<Markup, DrawError> {
-    let mut figures = Vec::new();
-    let ops = ops_in_order(&run.rows);
-    let most = run.rows.iter().map(|row| row.workers).max().unwrap_or(0);
-    for (kind, place) in KINDS {
-        for tier in run.distinct(|row| row.durability.clone()) {
-            let here = |row: &&&Row| {
-                let is_shown = ops.len() == 1 || row.workers == most;
-                row.kind == kind && row.durability == tier && is_shown
-            };
-            let rows: Vec<&Row> = run.rows.iter().filter(here).copied().collect();
-            if !rows.is_empty() {
-                figures.push(html! {
+fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Markup {
+    let ops = distinct(run.rows.iter().map(|row| row.op.clone()));
+    let most = most_workers(&run.rows);
+    let rows = |kind: &str, tier: &str| {
+        let is_shown = |row: &Row| ops.len() == 1 || row.workers == most;
+        run.only(|row| row.kind == kind && row.durability == tier && is_shown(row))
+    };
+    html! {
+        (conditions(run))
+        @for (kind, place) in KINDS {
+            @for tier in run.distinct(|row| row.durability.clone()) {
+                @let rows = rows(kind, &tier);
+                @if !rows.is_empty() {
                     h3 { (place) ", tier " (tier) }
                     @let in_title = format!("{}, tier {tier}", small(place));
-                    @if chart { (figure_of(run, &rows, &ops, &in_title, ids)?) }
-                    (folded(table(&ranked(&rows), &rows, place), ids))
-                });
+                    @if chart { (figure_of(run, &rows, &ops, &in_title, ids)) }
+                    (folded(throughput::table(&ranked(&rows).concat(), place, None), ids))
+                }
             }
         }
     }
-    Ok(html! { (conditions(run)) @for figure in figures { (figure) } })
-}
-
-fn ops_in_order(rows: &[&Row]) -> Vec<String> {
-    let mut ops: Vec<String> = Vec::new();
-    for row in rows {
-        if !ops.contains(&row.op) {
-            ops.push(row.op.clone());
-        }
-    }
-    ops
 }
 
 pub(super) fn capital(word: &str) -> String {
@@ -104,23 +93,23 @@ fn figure_of(
     ops: &[String],
     place: &str,
     ids: &ElementIds,
-) -> Result<Markup, DrawError> {
+) -> Markup {
     let workers = run.distinct(|row| row.workers);
-    let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
-    let ranked = ranked(rows);
+    let rounds = most_rounds(rows);
     let what = noun(ops);
     let series = if ops.len() == 1 { "workers" } else { "operation" };
     let series_of = |row: &Row| match ops {
         [_] => (workers.iter().position(|it| *it == row.workers), row.workers.to_string()),
         _ => (ops.iter().position(|it| *it == row.op), row.op.clone()),
     };
-    let bars = |title: &String| {
-        let own = rows.iter().filter(|row| row.shown_title() == *title);
+    let bars = |own: &Vec<&Row>| {
+        let name = own.first().map(|row| row.marked_title()).unwrap_or_default();
         let bar = |row: &&Row| {
             let (series, name) = series_of(row);
-            Bar { series: series.unwrap_or(0) as u8, name, length: length(row) }
+            let length = length(row, row.ops_per_second);
+            Bar { series: series.unwrap_or(0) as u8, name, length }
         };
-        BarRow { name: marked(title, rows), bars: own.map(bar).collect() }
+        BarRow { name, bars: own.iter().map(bar).collect() }
     };
     let bars = Bars {
         words: ChartText {
@@ -133,19 +122,14 @@ fn figure_of(
         },
         unit: format!("{} a second", small(&what)),
         series: series.to_owned(),
-        rows: ranked.iter().map(bars).collect(),
+        rows: ranked(rows).iter().map(bars).collect(),
     };
-    Ok(html! {
+    html! {
         figure {
-            (bars.draw(ids)?)
+            (bars.draw(ids))
             figcaption { (interval(run.report, rounds)) " Further to the right is better. " (MARK) }
         }
-    })
-}
-
-fn marked(title: &str, rows: &[&Row]) -> String {
-    let own = rows.iter().find(|row| row.shown_title() == title);
-    own.map_or_else(|| title.to_owned(), |row| row.marked_title())
+    }
 }
 
 /// One round ranks nothing, though its bars are sorted.
@@ -160,46 +144,21 @@ fn noun(ops: &[String]) -> String {
     }
 }
 
-/// Titles by their largest figure, fastest first; those without one last.
-fn ranked(rows: &[&Row]) -> Vec<String> {
-    let best = |title: &String| {
-        let own = rows.iter().filter(|row| row.shown_title() == *title && row.failed.is_none());
-        own.map(|row| row.ops_per_second.median).fold(-1.0, f64::max)
+/// The rows of each contender by its largest figure, fastest first; those without one last.
+fn ranked<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
+    let best = |rows: &Vec<&Row>| {
+        let sound = rows.iter().filter(|row| row.failed.is_none());
+        sound.map(|row| row.ops_per_second.median).fold(-1.0, f64::max)
     };
-    let mut titles = titles(rows);
-    titles.sort_by(|a, b| best(b).total_cmp(&best(a)));
-    titles
-}
-
-/// A failure replaces the bar of its row.
-pub(super) fn length(row: &Row) -> BarLength {
-    match &row.failed {
-        Some(_) => BarLength::Failed("failed (see the warnings)".to_owned()),
-        None => {
-            let rate = row.ops_per_second;
-            BarLength::Value {
-                median: rate.median,
-                low: rate.low,
-                high: rate.high,
-                fault: row.fault_counts(),
-            }
-        }
-    }
-}
-
-/// The rows in the order of the chart.
-fn table(ranked: &[String], rows: &[&Row], place: &str) -> ResultTable {
-    let of_title = |title: &String| {
-        let title = title.clone();
-        rows.iter().copied().filter(move |row| row.shown_title() == title)
-    };
-    let rows: Vec<&Row> = ranked.iter().flat_map(of_title).collect();
-    throughput::table(&rows, place, None)
+    let mut contenders = of_each(rows);
+    contenders.sort_by(|a, b| best(b).total_cmp(&best(a)));
+    contenders
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::BarLength;
     use sessile_results::statistics::Spread;
 
     #[test]
@@ -214,7 +173,8 @@ mod tests {
         let rows =
             [row("slow", 10.0, None), row("dead", 99.0, Some("it died")), row("fast", 50.0, None)];
         let rows: Vec<&Row> = rows.iter().collect();
-        assert_eq!(ranked(&rows), ["fast", "slow", "dead"]);
-        assert!(matches!(length(rows[1]), BarLength::Failed(_)));
+        let titles: Vec<String> = ranked(&rows).concat().iter().map(|row| row.title()).collect();
+        assert_eq!(titles, ["fast", "slow", "dead"]);
+        assert!(matches!(length(rows[1], rows[1].ops_per_second), BarLength::Failed(_)));
     }
 }

@@ -3,10 +3,10 @@
 
 use maud::{Markup, html};
 use sessile_advice::{
-    RankedStore, Recommendation, RuleEffect, SiteKind, handlers_without_row, recommend,
-    shared_notes, site_kinds,
+    RankedStore, Recommendation, SiteKind, answers, handlers_without_row, shared_notes, site_kinds,
 };
 use sessile_core::Durability;
+use sessile_results::grouping::grouped;
 use sessile_results::number::{bytes, count};
 use sessile_results::table::{TableCell, bad, right, right_or_empty, text};
 
@@ -20,8 +20,7 @@ const SHOWN: usize = 3;
 const RATE: &str = "requests/s of the store alone";
 
 pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
-    let tier = weakest(runs);
-    let answers = answers(runs, &installed(runs), tier);
+    let answers = judged(runs);
     html! {
         p {
             "For each kind of site: the store that these results and what the stores can do speak "
@@ -42,7 +41,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             code { "sessile bench languages" } " measures it in PHP beside the others, and "
             code { "lifecycle" } " pages over it."
         }
-        (overview(&answers, tier, ids))
+        (overview(&answers, weakest(runs), ids))
         @for (kind, answer) in &answers { (reasons(kind, answer, ids)) }
         (notes(&answers))
     }
@@ -50,14 +49,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 
 /// The best store of each kind of site, in one sentence that says the tiers.
 pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
-    let mut uses = Vec::<(_, Vec<&str>)>::new();
-    for (kind, answer) in answers(runs, &installed(runs), weakest(runs)) {
-        let best = (answer.recommended, answer.site.durability);
-        match uses.iter_mut().find(|(known, _)| *known == best) {
-            Some((_, kinds)) => kinds.push(kind.name),
-            None => uses.push((best, vec![kind.name])),
-        }
-    }
+    let answers = judged(runs).into_iter();
+    let uses = grouped(answers.map(|(kind, it)| ((it.recommended, it.site.durability), kind.name)));
     html! {
         @for (number, ((store, tier), kinds)) in uses.iter().enumerate() {
             @if number > 0 { "; " }
@@ -78,15 +71,9 @@ fn begin(number: usize, words: &str) -> String {
     if number == 0 { super::throughput::capital(words) } else { words.to_owned() }
 }
 
-fn answers(
-    runs: &PageReports<'_>,
-    installed: &[String],
-    tier: Durability,
-) -> Vec<(SiteKind, Recommendation)> {
-    let site_kinds = site_kinds(installed, tier).into_iter();
-    site_kinds
-        .map(|kind| (kind.clone(), recommend(&kind.site, runs.reports, runs.stores)))
-        .collect()
+/// The answer to each kind of site, in the weakest tier measured or a stronger one.
+fn judged(runs: &PageReports<'_>) -> Vec<(SiteKind, Recommendation)> {
+    answers(&site_kinds(&installed(runs), weakest(runs)), runs.reports, runs.stores)
 }
 
 /// Servers on the measuring machine, whose versions results name. Nothing says which of them a site
@@ -130,24 +117,23 @@ fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &Elem
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
         let name = html! { (kind.name) span.aside { (kind.description) } };
-        let mut cells = vec![HtmlCell::Rich(name)];
-        match answer.best() {
-            None => cells.push(HtmlCell::from(bad(if answer.question.is_some() {
-                "nothing fits".to_owned()
-            } else {
-                format!("not measured in tier {}", answer.site.durability.name())
-            }))),
-            Some(_) => cells.push(HtmlCell::Rich(html! {
-                strong.use { (answer.recommended.as_deref().unwrap_or_default()) }
-            })),
-        }
         let best = answer.best();
-        cells.push(best.map_or(TableCell::Empty, rate).into());
-        cells.push(right_or_empty(best.and_then(RankedStore::p99)).into());
-        cells.push(right_or_empty(best.map(space)).into());
+        let recommended = match best {
+            Some(_) => HtmlCell::Rich(html! {
+                strong.use { (answer.recommended.as_deref().unwrap_or_default()) }
+            }),
+            None if answer.question.is_some() => bad("nothing fits").into(),
+            None => bad(format!("not measured in tier {}", answer.site.durability.name())).into(),
+        };
         let next: Vec<String> = answer.next().map(RankedStore::title).collect();
-        cells.push(text(next.join(", ")).into());
-        table.row(cells);
+        table.row(vec![
+            HtmlCell::Rich(name),
+            recommended,
+            best.map_or(TableCell::Empty, rate).into(),
+            right_or_empty(best.and_then(RankedStore::p99)).into(),
+            right_or_empty(best.map(space)).into(),
+            text(next.join(", ")).into(),
+        ]);
     }
     table.draw(ids)
 }
@@ -173,9 +159,8 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
             ul.rules {
                 @for fired in &ranked.rules {
                     li {
-                        span class=(format!("rule {}", class(fired.effect))) {
-                            (sign(fired.effect))
-                        }
+                        @let effect = fired.effect.name();
+                        span class=(format!("rule {effect}")) { (effect) ":" }
                         " " (fired.why) " " code { (fired.rule) }
                     }
                 }
@@ -193,28 +178,10 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
             @if !table.is_empty() { (table.draw(ids)) }
             ul.rules {
                 @for (rule, stores) in answer.excluded() {
-                    li { span.rule.excludes { "excluded:" } " " (stores) " " code { (rule) } }
+                    li { span.rule.excluded { "excluded:" } " " (stores) " " code { (rule) } }
                 }
             }
         }
-    }
-}
-
-fn class(effect: RuleEffect) -> &'static str {
-    match effect {
-        RuleEffect::Excludes => "excludes",
-        RuleEffect::Against => "against",
-        RuleEffect::For => "for",
-        RuleEffect::Note => "note",
-    }
-}
-
-fn sign(effect: RuleEffect) -> &'static str {
-    match effect {
-        RuleEffect::Excludes => "excluded:",
-        RuleEffect::Against => "against:",
-        RuleEffect::For => "for:",
-        RuleEffect::Note => "note:",
     }
 }
 

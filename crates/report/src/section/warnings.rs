@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use sessile_results::Report;
 use sessile_results::Row;
+use sessile_results::grouping::{distinct, grouped};
 use sessile_results::number::with_noun;
 use sessile_results::table::{bad, right, text};
 
@@ -49,19 +50,12 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     }
 }
 
-fn warnings<'a>(runs: &PageReports<'a>) -> Vec<(&'a str, Vec<String>)> {
-    let mut warnings: Vec<(&str, Vec<String>)> = Vec::new();
-    for report in runs.reports {
-        for warning in &report.warnings {
-            let name = PageReports::name(report);
-            match warnings.iter_mut().find(|(known, _)| known == warning) {
-                Some((_, names)) if names.contains(&name) => {}
-                Some((_, names)) => names.push(name),
-                None => warnings.push((warning, vec![name])),
-            }
-        }
-    }
-    warnings
+fn warnings<'a>(runs: &PageReports<'a>) -> Vec<(&'a String, Vec<String>)> {
+    let of_report = |report: &'a Report| {
+        report.warnings.iter().map(|warning| (warning, PageReports::name(report)))
+    };
+    let warnings = grouped(runs.reports.iter().flat_map(of_report));
+    warnings.into_iter().map(|(warning, names)| (warning, distinct(names))).collect()
 }
 
 fn failed<'a>(runs: &PageReports<'a>) -> HtmlTable {

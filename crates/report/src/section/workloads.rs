@@ -4,12 +4,11 @@ use maud::{Markup, html};
 use sessile_results::Workload;
 
 use super::throughput;
-use crate::DrawError;
 use crate::ids::ElementIds;
 use crate::runs::PageReports;
 
 /// `None` if there is none.
-pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Option<Markup>, DrawError> {
+pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Option<Markup> {
     let mut parts = Vec::new();
     for run in runs.of_workloads() {
         let name = run.report.workload().unwrap_or_default();
@@ -22,7 +21,7 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Option<Ma
         parts.push(html! {
             h3 { "Workload " (name) (rate.unwrap_or_default()) }
             p { "Assumed: " (description) "." }
-            (throughput::of_run(&run, ids)?)
+            (throughput::of_run(&run, ids))
         });
     }
     let introduction = html! {
@@ -32,5 +31,5 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Result<Option<Ma
             "within a workload only."
         }
     };
-    Ok((!parts.is_empty()).then(|| html! { (introduction) @for part in parts { (part) } }))
+    (!parts.is_empty()).then(|| html! { (introduction) @for part in parts { (part) } })
 }

@@ -14,7 +14,7 @@ pub fn small() -> Collection {
 }
 
 pub fn page(results: &Collection) -> String {
-    sessile_report::html(results, STORES).unwrap()
+    sessile_report::html(results, STORES)
 }
 
 /// The page with one changed row of an experiment, of the most workers in its result.

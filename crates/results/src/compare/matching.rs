@@ -4,28 +4,10 @@
 //! different questions (rate, round trip) are not compared; other differences are noted.
 
 use super::estimate::{Estimate, ROUNDS_FOR_INTERVAL};
-use super::{Measure, NotCompared};
+use super::{ComparedRow, Comparison, Measure, NotCompared};
 use crate::collection::Collection;
 use crate::experiment::CLOSED_LOOP;
 use crate::{Report, RoundSample, Row, comparability_notes};
-
-pub struct RowPair {
-    pub run: String,
-    pub place: [String; 2],
-    pub measure: Measure,
-    pub old: f64,
-    pub new: f64,
-    /// NEW minus OLD as logarithms, from setups of the same rounds, and their number.
-    pub difference: Option<(Estimate, usize)>,
-}
-
-#[derive(Default)]
-pub struct MatchedRows {
-    pub same_rounds: bool,
-    pub pairs: Vec<RowPair>,
-    pub not_compared: Vec<NotCompared>,
-    pub notes: Vec<String>,
-}
 
 struct Run<'a> {
     title: String,
@@ -39,8 +21,8 @@ fn runs(collection: &Collection) -> Vec<(String, &Report)> {
     named.map(|(row, run)| (run.title_of(row), run)).collect()
 }
 
-pub fn match_rows(old: &Collection, new: &Collection) -> MatchedRows {
-    let mut matched = MatchedRows::default();
+pub fn match_rows(old: &Collection, new: &Collection) -> Comparison {
+    let mut matched = Comparison::default();
     let mut others = runs(new);
     for (title, run) in runs(old) {
         match others.iter().position(|(other, _)| *other == title) {
@@ -52,7 +34,7 @@ pub fn match_rows(old: &Collection, new: &Collection) -> MatchedRows {
         }
     }
     others.into_iter().for_each(|(title, _)| matched.leave_out(title, "it is not in OLD", false));
-    if matched.same_rounds && matched.pairs.iter().any(|pair| pair.difference.is_none()) {
+    if matched.same_rounds && matched.rows.iter().any(|row| row.difference.is_none()) {
         let rounds = ROUNDS_FOR_INTERVAL;
         matched.notes.push(format!(
             "an interval needs several setups: {rounds} --rounds or more, and room for a second \
@@ -62,7 +44,7 @@ pub fn match_rows(old: &Collection, new: &Collection) -> MatchedRows {
     matched
 }
 
-impl MatchedRows {
+impl Comparison {
     fn leave_out(&mut self, what: String, why: impl Into<String>, broken: bool) {
         self.not_compared.push(NotCompared { what, why: why.into(), broken });
     }
@@ -105,20 +87,25 @@ impl MatchedRows {
         for measure in measures {
             let [was, is] = [old, new].map(|row| measure.of_row(row));
             let place = [old.title(), format!("{}@{}", operation(old), old.workers)];
-            let pair = RowPair {
+            let pair = ComparedRow {
                 run: run.title.clone(),
                 place,
                 measure: *measure,
                 old: was,
                 new: is,
+                ratio: is / was,
                 difference: None,
+                interval: None,
             };
             if !run.is_of_same_rounds() {
                 // Outcomes, as in `oversize`, have no figures.
-                self.pairs.extend(Some(pair).filter(|_| was > 0.0 && is > 0.0));
+                self.rows.extend(Some(pair).filter(|_| was > 0.0 && is > 0.0));
             } else if !old.is_reference() {
                 match Estimate::of_setups(&ratios(old, new, *measure)) {
-                    Ok(difference) if was > 0.0 => self.pairs.push(RowPair { difference, ..pair }),
+                    Ok(difference) if was > 0.0 => {
+                        let ratio = difference.map_or(pair.ratio, |(it, _)| it.mean.exp());
+                        self.rows.push(ComparedRow { difference, ratio, ..pair });
+                    }
                     _ => self.leave_out(run.name(old), "nothing was done for too long", false),
                 }
             }

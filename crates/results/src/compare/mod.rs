@@ -41,6 +41,8 @@ pub struct ComparedRow {
     pub new: f64,
     /// NEW divided by OLD.
     pub ratio: f64,
+    /// NEW minus OLD as logarithms, from setups of the same rounds, and their number.
+    difference: Option<(Estimate, usize)>,
     /// `None` of two files, and of too few setups.
     pub interval: Option<Interval>,
 }
@@ -111,34 +113,22 @@ impl Measure {
 
 /// Fails when no row is in both results.
 pub fn compare(old: &Collection, new: &Collection) -> Result<Comparison, UsageError> {
-    let matched = matching::match_rows(old, new);
-    let judged = matched.pairs.iter().filter(|pair| pair.difference.is_some()).count();
+    let mut found = matching::match_rows(old, new);
+    let judged = found.rows.iter().filter(|row| row.difference.is_some()).count();
     // All intervals hold together: each gets its share of the error, on either side.
     let tail = (1.0 - CONFIDENCE) / (2.0 * judged.max(1) as f64);
-    let rows = matched.pairs.into_iter().map(|pair| {
-        let interval =
-            pair.difference.map(|(found, setups)| judge(found, setups, pair.measure.sign(), tail));
-        ComparedRow {
-            run: pair.run,
-            place: pair.place,
-            measure: pair.measure,
-            old: pair.old,
-            new: pair.new,
-            ratio: pair.difference.map_or(pair.new / pair.old, |(found, _)| found.mean.exp()),
-            interval,
-        }
-    });
-    let rows: Vec<ComparedRow> = rows.collect();
-    let not_compared = matched.not_compared;
-    if rows.is_empty() && not_compared.iter().all(|row| !row.broken) {
-        let reason = not_compared.first().map(|row| format!("; {}: {}", row.what, row.why));
+    for row in &mut found.rows {
+        let sign = row.measure.sign();
+        row.interval = row.difference.map(|(it, setups)| judge(it, setups, sign, tail));
+    }
+    if found.rows.is_empty() && found.not_compared.iter().all(|row| !row.broken) {
+        let reason = found.not_compared.first().map(|row| format!("; {}: {}", row.what, row.why));
         return Err(UsageError(format!(
             "no row is in both results that could be compared{}",
             reason.unwrap_or_default()
         )));
     }
-    let (same_rounds, notes) = (matched.same_rounds, matched.notes);
-    Ok(Comparison { same_rounds, rows, not_compared, notes })
+    Ok(found)
 }
 
 /// `sign`: 1 if larger is faster, else -1.

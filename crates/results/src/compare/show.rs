@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{ComparedRow, Comparison, Measure, THRESHOLD, Verdict};
+use crate::grouping::grouped;
 use crate::number::figure;
 use crate::table::{ResultTable, TableCell, right, text};
 
@@ -21,13 +22,8 @@ impl Comparison {
     }
 
     fn write_not_compared(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for row in &self.not_compared {
-            match reasons.iter_mut().find(|(why, _)| *why == row.why) {
-                Some((_, places)) => places.push(&row.what),
-                None => reasons.push((&row.why, vec![&row.what])),
-            }
-        }
+        let places = self.not_compared.iter().map(|row| (&row.why, row.what.as_str()));
+        let reasons = grouped(places);
         reasons.into_iter().try_for_each(|(why, places)| {
             let more = places.len().saturating_sub(NAMED_MAX);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
