@@ -86,6 +86,9 @@ pub(crate) fn with_counterparts(selection: Selection) -> Selection {
     Selection { choices: selection.choices.into_iter().flat_map(with_twin).collect(), ..selection }
 }
 
+const NO_ANSWER: &str = "it does not answer `bench environment` as sessile does; give the program \
+                         of another build";
+
 /// Also checks that the other program is ours and built the same way.
 pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
     let shown = other.program.display();
@@ -100,15 +103,11 @@ pub(crate) fn environment_of(other: &Launch) -> Result<Environment, RunError> {
              build of sessile",
             ANSWER_TIMEOUT.as_secs()
         )),
+        io::ErrorKind::FileTooLarge => refused(NO_ANSWER.to_owned()),
         _ => refused(format!("it cannot be started: {error}")),
     })?;
-    let environment: Environment = serde_json::from_slice(&said.stdout).map_err(|_| {
-        refused(
-            "it does not answer `bench environment` as sessile does; give the program of another \
-                 build"
-                .to_owned(),
-        )
-    })?;
+    let environment: Environment =
+        serde_json::from_slice(&said.stdout).map_err(|_| refused(NO_ANSWER.to_owned()))?;
     let (build, this) = (environment.build.as_str(), crate::environment::build_of_this_program());
     if build != this {
         return Err(refused(format!(

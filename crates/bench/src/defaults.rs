@@ -8,8 +8,6 @@ pub(crate) const SESSION_TTL: Duration = Duration::from_secs(1_440);
 pub(crate) const LONG_TTL: Duration = Duration::from_secs(86_400);
 /// Lock ttl in `faults`: with the usual minute it would take hours.
 pub(crate) const FAULTS_LOCK_TTL: Duration = Duration::from_secs(2);
-/// Lock ttl in `faults --quick`.
-pub(crate) const FAULTS_LOCK_TTL_QUICK: Duration = Duration::from_secs(1);
 /// A begin that waits longer is an error.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Random characters in a session, as in the published `ops`.

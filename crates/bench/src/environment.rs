@@ -137,7 +137,9 @@ pub(crate) fn program_version(program: &Path, flag: &str) -> Option<String> {
     let output = Command::new(program).arg(flag).stdin(Stdio::null()).output().ok()?;
     let text = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
     let text = text.concat();
-    let words = text.split([' ', '\n', '/']).map(|word| word.trim_start_matches("v="));
+    // nginx writes `nginx/1.22.1`; others may write the path of the program.
+    let words = text.split([' ', '\n']).map(|word| word.trim_start_matches("v="));
+    let words = words.map(|word| word.strip_prefix("nginx/").unwrap_or(word));
     let mut versions =
         words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
     versions.next().map(str::to_owned)

@@ -103,8 +103,9 @@ fn free_in(path: &Path) -> u64 {
 /// Memory available without swapping, within the container's limit.
 fn memory_available() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = Some(memory::field(&text, "MemAvailable:")).filter(|bytes| *bytes > 0);
-    available.unwrap_or(u64::MAX).min(container_headroom().unwrap_or(u64::MAX))
+    let told = text.contains("MemAvailable:");
+    let available = if told { memory::field(&text, "MemAvailable:") } else { u64::MAX };
+    available.min(container_headroom().unwrap_or(u64::MAX))
 }
 
 fn container_headroom() -> Option<u64> {

@@ -115,6 +115,9 @@ impl Report {
                        takes those of one";
             return Err(UsageError(why.to_owned()));
         }
+        if value.get("results").is_none() {
+            return Err(UsageError(NO_RESULT.to_owned()));
+        }
         check_schema(&value)?;
         whole(value)
     }
@@ -124,6 +127,8 @@ impl Report {
     }
 }
 
+const NO_RESULT: &str = "it is no result of sessile bench --export-json";
+
 pub(crate) fn parsed(text: &str) -> Result<Value, UsageError> {
     serde_json::from_str(text).map_err(|error| UsageError(format!("it is not JSON: {error}")))
 }
@@ -132,7 +137,7 @@ pub(crate) fn check_schema(value: &Value) -> Result<(), UsageError> {
     Err(UsageError(match value.get("schema").and_then(Value::as_u64) {
         Some(schema) if schema == u64::from(SCHEMA) => return Ok(()),
         Some(schema) => format!("it has schema {schema}, and this program reads schema {SCHEMA}"),
-        None => "it is no result of sessile bench --export-json".to_owned(),
+        None => NO_RESULT.to_owned(),
     }))
 }
 

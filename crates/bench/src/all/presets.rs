@@ -88,23 +88,25 @@ pub(super) const ORDER: &[SeriesEntry] = &[
     SeriesEntry::plain(Experiment::Gc),
 ];
 
-/// Two syncs of the tier `1s`.
+/// Two syncs of the tier `1s`, which come once a second.
 const SYNCED_SECONDS: f64 = 2.0;
+/// At least one of them.
+const SYNCED_ONCE_SECONDS: f64 = 1.2;
 
 /// The options of a part that are not those of the series.
 pub(super) fn options(entry: &SeriesEntry, quick: bool) -> Options {
     let own = match entry.form {
         ExperimentForm::Plain => plain(entry.experiment, quick),
-        // Shorter samples may miss the sync, which comes once a second. As many sessions in `1s` as
-        // at a rate. Each that is filled in is synced by itself in the tier `commit`.
+        // A quarter of the sessions of the largest site that is judged by `1s`. Each that is filled
+        // in is synced by itself in the tier `commit`.
         ExperimentForm::InTier(tier) => Options {
             workers: Some(vec![8]),
             sessions: Some(match (quick, tier) {
                 (true, _) | (false, Durability::Commit) => vec![5_000],
-                (false, _) => vec![20_000],
+                (false, _) => vec![25_000],
             }),
             seconds: Some(SYNCED_SECONDS),
-            rounds: quick.then_some(1),
+            rounds: quick.then_some(2),
             ..Options::default()
         },
         // What the published form times besides the stores exceeds the loss of precision.
@@ -121,7 +123,7 @@ pub(super) fn options(entry: &SeriesEntry, quick: bool) -> Options {
             workers: Some(vec![8]),
             rate: Some(f64::from(rate)),
             sessions: Some(vec![if quick { 2_500 } else { 20_000 }]),
-            seconds: Some(SYNCED_SECONDS),
+            seconds: Some(if quick { SYNCED_ONCE_SECONDS } else { SYNCED_SECONDS }),
             rounds: Some(match (quick, rate) {
                 (true, _) => 1,
                 (false, 250) => 3,
@@ -141,8 +143,9 @@ fn plain(experiment: Experiment, quick: bool) -> Options {
         ..Options::default()
     };
     match (experiment, quick) {
-        // Costs a wider spread. `scale` shows the effect of the number of sessions.
-        (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), Some(2)),
+        // Costs a wider spread. `scale` shows the effect of the number of sessions. Fewer rounds
+        // than three tell no store from another.
+        (Experiment::Cycle, true) => own(Some(&[5_000]), Some(0.3), None),
         (Experiment::Cycle, false) => own(Some(&[50_000]), Some(1.0), None),
         // Three operations: three times the rows of `cycle`.
         (Experiment::Ops, true) => own(Some(&[2_500]), Some(0.1), Some(1)),

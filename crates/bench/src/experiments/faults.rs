@@ -41,8 +41,6 @@ pub(crate) fn kills_of_all(rounds: usize) -> usize {
     (rounds / 4).max(3).min(rounds)
 }
 
-/// A server that counts whole seconds may end a lock this much later.
-const LAPSE_LAG_MAX: Duration = Duration::from_secs(2);
 /// `lock_ttl` of a user's store whose URL does not set one.
 const LOCK_TTL_USUAL: Duration = Duration::from_secs(60);
 
@@ -217,7 +215,7 @@ fn lock_end(bench: &Bench, choice: &Choice) -> (Option<Duration>, Duration) {
             .map_or(LOCK_TTL_USUAL, Duration::from_millis),
         _ => bench.settings.lock_ttl.unwrap_or(LOCK_TTL_USUAL),
     };
-    (Some(usual), usual + usual.max(LAPSE_LAG_MAX))
+    (Some(usual), usual * 2)
 }
 
 impl FaultFindings {

@@ -39,6 +39,7 @@ impl Phase {
     }
 
     pub(super) fn into_row(mut self, row: Row, contender: &ReadyContender) -> Row {
+        self.totals.leave_out_empty_samples();
         self.totals.keep_round();
         let (row, totals) = self.totals.into_row(row, contender);
         let (mut all, extra) = (totals.latencies, totals.extra);

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-/// All that it tells. The request itself is some dozen bytes of traffic.
-pub(super) fn info(socket: &Path) -> redis::RedisResult<String> {
+/// What it tells in a section; `default` for the usual ones. Asked for one it does little beside its
+/// work.
+pub(super) fn info(socket: &Path, section: &str) -> redis::RedisResult<String> {
     let client = redis::Client::open(format!("redis+unix:{}", socket.display()))?;
-    redis::cmd("INFO").query(&mut client.get_connection()?)
+    redis::cmd("INFO").arg(section).query(&mut client.get_connection()?)
 }
 
 pub(super) fn figure(info: &str, name: &str) -> Option<u64> {

@@ -101,6 +101,11 @@ impl SampleTotals {
         self.current.samples.push(RoundSample { setup, ..sample });
     }
 
+    /// A sweep of milliseconds may meet no request: that is no round with the rate 0.
+    pub(super) fn leave_out_empty_samples(&mut self) {
+        self.current.samples.retain(|sample| sample.ops_per_second > 0.0);
+    }
+
     /// Takes no further samples.
     pub(super) fn fail(&mut self, failure: ContenderFailure) {
         if failure.code != INTERRUPTED {

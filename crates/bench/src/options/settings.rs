@@ -11,8 +11,7 @@ use sessile_results::{CycleOp, Experiment, UsageError, Workload};
 
 use super::Options;
 use crate::defaults::{
-    FAULTS_LOCK_TTL, FAULTS_LOCK_TTL_QUICK, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX,
-    REGISTRY_BYTES, SESSION_TTL,
+    FAULTS_LOCK_TTL, LONG_TTL, PAYLOAD_BYTES, PAYLOAD_BYTES_MAX, REGISTRY_BYTES, SESSION_TTL,
 };
 use crate::experiments::lifecycle::drupal;
 use crate::payload::PAYLOAD_BYTES_MIN;
@@ -83,7 +82,6 @@ impl Options {
         in_range_of("--round-trip", round_trip_ms, 0.01, ROUND_TRIP_MS_MAX, "ms")?;
         let fill_seconds = self.fill_max.unwrap_or(FILL_SECONDS_MAX);
         in_range_of("--fill-max", fill_seconds, 0.01, FILL_SECONDS_MAX, "s")?;
-        let lock_ttl = if self.quick { FAULTS_LOCK_TTL_QUICK } else { FAULTS_LOCK_TTL };
         // Sessions must outlive filling and rounds, which can exceed the usual ttl on a slow store.
         let long = matches!(experiment, Experiment::Scale | Experiment::Lifecycle);
         Ok(Settings {
@@ -106,7 +104,7 @@ impl Options {
             ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
             seed: self.seed,
             ttl: if long { LONG_TTL } else { SESSION_TTL },
-            lock_ttl: (experiment == Experiment::Faults).then_some(lock_ttl),
+            lock_ttl: (experiment == Experiment::Faults).then_some(FAULTS_LOCK_TTL),
             quick: self.quick,
             durability: self.durability,
         })

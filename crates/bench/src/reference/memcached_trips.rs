@@ -50,8 +50,7 @@ pub(super) fn open(
     let line = MemcachedConnection::connect(place)?;
     let key = |id: String| (format!("memc.sess.key.{id}"), format!("memc.sess.key.lock.{id}"));
     let keys = ids(opening).map(key).collect();
-    // The server counts whole seconds: a lock of one could end at once.
-    let lock_s = opening.lock_ttl.unwrap_or(LOCK).as_secs().max(2);
+    let lock_s = opening.lock_ttl.unwrap_or(LOCK).as_secs();
     Ok(Box::new(MemcachedTrips {
         locking,
         ignores_answers,

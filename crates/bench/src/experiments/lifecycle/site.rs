@@ -151,7 +151,7 @@ impl LifecycleSite {
     pub(super) fn redis_work(&self) -> Result<Option<ServerWork>, String> {
         let socket = self.site.places.server_socket().filter(|_| self.on_redis);
         let Some(socket) = socket else { return Ok(None) };
-        let told = info(socket).map_err(|error| {
+        let told = info(socket, "default").map_err(|error| {
             format!("the Redis server does not report its counters: {:?}", error.kind())
         })?;
         let work = || {
