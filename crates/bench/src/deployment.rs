@@ -15,6 +15,7 @@ use crate::network::DelayedNetwork;
 use crate::redact;
 use crate::reference::Reference;
 use crate::selection::{Choice, ContenderSource};
+use crate::standby::PrivatePair;
 use crate::worker::protocol::ContenderSpec;
 
 pub(crate) const LOCK_TTL: &str = "lock_ttl_ms";
@@ -36,6 +37,7 @@ enum OwnedResources {
     Instance { instance: Box<Instance> },
     Server { server: Box<Server>, _dir: PrivateDir },
     Cluster { cluster: Box<PrivateCluster> },
+    Pair { pair: Box<PrivatePair> },
     Dir { _dir: PrivateDir },
 }
 
@@ -46,15 +48,14 @@ impl Deployment {
     ) -> Result<Deployment, String> {
         if let ContenderSource::Cluster(contender) = choice.target {
             let cluster = PrivateCluster::start(round_trip).map_err(|error| error.to_string())?;
-            return Ok(Deployment {
-                what: contender.opened(&cluster),
-                server_pid: None,
-                socket: None,
-                dir: None,
-                hidden: Vec::new(),
-                network: None,
-                keep: OwnedResources::Cluster { cluster: Box::new(cluster) },
-            });
+            let what = contender.opened(&cluster);
+            let cluster = Box::new(cluster);
+            return Ok(Deployment::of_several(what, OwnedResources::Cluster { cluster }));
+        }
+        if let ContenderSource::Standby(contender) = choice.target {
+            let pair = PrivatePair::start(contender, choice.tier(), round_trip);
+            let pair = Box::new(pair.map_err(|error| error.to_string())?);
+            return Ok(Deployment::of_several(pair.opened(), OwnedResources::Pair { pair }));
         }
         let mut stage = Deployment::start_local(choice)?;
         if let (Some(round_trip), Some(server)) = (round_trip, &stage.socket) {
@@ -74,6 +75,18 @@ impl Deployment {
             stage.network = Some(network);
         }
         Ok(stage)
+    }
+
+    fn of_several(what: ContenderSpec, keep: OwnedResources) -> Deployment {
+        Deployment {
+            what,
+            server_pid: None,
+            socket: None,
+            dir: None,
+            hidden: Vec::new(),
+            network: None,
+            keep,
+        }
     }
 
     fn start_local(choice: &Choice) -> Result<Deployment, String> {
@@ -111,7 +124,9 @@ impl Deployment {
                 Err(format!("{} runs in PHP only", handler.title()))
             }
             ContenderSource::Language(it) => Err(format!("{} runs in its runtime only", it.name)),
-            ContenderSource::Cluster(it) => Err(format!("{} has several servers", it.store)),
+            ContenderSource::Cluster(_) | ContenderSource::Standby(_) => {
+                Err(format!("{} has several servers", choice.title()))
+            }
             ContenderSource::Test(name, place) => Ok(Deployment {
                 what: ContenderSpec::Test { name: name.to_owned(), place: place.into() },
                 server_pid: None,
@@ -141,13 +156,21 @@ impl Deployment {
             OwnedResources::Server { server, .. } => Some(server),
             OwnedResources::Nothing
             | OwnedResources::Dir { .. }
-            | OwnedResources::Cluster { .. } => None,
+            | OwnedResources::Cluster { .. }
+            | OwnedResources::Pair { .. } => None,
         }
     }
 
     pub(crate) fn cluster(&mut self) -> Option<&mut PrivateCluster> {
         match &mut self.keep {
             OwnedResources::Cluster { cluster } => Some(cluster),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn pair(&mut self) -> Option<&mut PrivatePair> {
+        match &mut self.keep {
+            OwnedResources::Pair { pair } => Some(pair),
             _ => None,
         }
     }
@@ -184,6 +207,7 @@ impl Deployment {
     pub(crate) fn server_cpu(&self) -> Duration {
         match &self.keep {
             OwnedResources::Cluster { cluster } => cluster.pids().filter_map(cpu_time).sum(),
+            OwnedResources::Pair { pair } => pair.pids().filter_map(cpu_time).sum(),
             _ => self.server_pid.and_then(cpu_time).unwrap_or_default(),
         }
     }

@@ -17,6 +17,7 @@ use crate::oversize;
 use crate::php::Handler;
 use crate::redact;
 use crate::reference::{self, AfterDeath, REFERENCES, Reference};
+use crate::standby::{self, StandbyContender};
 use crate::stock;
 
 #[derive(Clone, Debug)]
@@ -47,6 +48,8 @@ pub enum ContenderSource {
     Reference(&'static Reference),
     /// A store or a reference row on a private Redis cluster.
     Cluster(&'static ClusterContender),
+    /// A store on a private server that has a standby.
+    Standby(&'static StandbyContender),
     /// A session handler inside PHP.
     Handler(&'static Handler),
     /// A program that measures the frameworks of a language.
@@ -108,6 +111,7 @@ impl Choice {
         match self.target {
             ContenderSource::Fixture(entry, ..) | ContenderSource::Url(entry, _) => Some(entry),
             ContenderSource::Cluster(contender) => registry::by_name(contender.store),
+            ContenderSource::Standby(_) => registry::by_name(self.store),
             _ => None,
         }
     }
@@ -119,6 +123,7 @@ impl Choice {
             ContenderSource::Reference(reference) => reference.server,
             ContenderSource::Handler(handler) => handler.server,
             ContenderSource::Cluster(_) => Some(cluster::SERVER),
+            ContenderSource::Standby(_) => Some(standby::SERVER),
             ContenderSource::Language(_) | ContenderSource::Url(..) | ContenderSource::Test(..) => {
                 None
             }
@@ -147,6 +152,8 @@ impl Choice {
             ContenderSource::Reference(reference) => Some(reference.durability),
             // What replicas have counts, and not what disks have.
             ContenderSource::Cluster(_) => Some(&[Durability::None]),
+            // In between, commits wait for no standby either.
+            ContenderSource::Standby(_) => Some(&[Durability::None, Durability::Commit]),
             ContenderSource::Url(..)
             | ContenderSource::Handler(_)
             | ContenderSource::Language(_)
@@ -165,7 +172,7 @@ impl Choice {
                 let of_row = || reference::by_name(contender.store).map(|row| row.after_death);
                 of_store.or_else(of_row).unwrap_or(AfterDeath::NoLock)
             }
-            ContenderSource::Test(..) => AfterDeath::Freed,
+            ContenderSource::Standby(_) | ContenderSource::Test(..) => AfterDeath::Freed,
             ContenderSource::Handler(_) | ContenderSource::Language(_) => AfterDeath::NoLock,
         }
     }
@@ -262,7 +269,7 @@ fn push_named(
         return Ok(());
     }
     let by_name = oversize::choices(durability).into_iter().chain(stock::choices(durability));
-    let mut by_name = by_name.chain(cluster::choices());
+    let mut by_name = by_name.chain(cluster::choices()).chain(standby::choices(durability));
     if let Some(choice) = by_name.find(|choice| choice.title() == word) {
         candidates.push(choice);
         return Ok(());
@@ -297,9 +304,10 @@ fn push_named(
         known.extend(
             stock::choices(durability).filter(|it| it.store == name).map(|_| stock::VARIANT),
         );
-        let on_cluster: Vec<String> =
-            cluster::choices().filter(|it| it.store == name).map(|it| it.variant).collect();
-        known.extend(on_cluster.iter().map(String::as_str));
+        let of_several_servers = cluster::choices().chain(standby::choices(durability));
+        let of_several_servers: Vec<String> =
+            of_several_servers.filter(|it| it.store == name).map(|it| it.variant).collect();
+        known.extend(of_several_servers.iter().map(String::as_str));
         return Err(UsageError(format!(
             "{name} has no variant of that name; known: {}",
             known.join(", ")

@@ -2,7 +2,7 @@
 //!
 //! Each contender has three rows: a worker dies while it holds a session; workers die while they
 //! write; the server dies under load and starts again in the same place (or all processes of an
-//! embedded store die). On a cluster other things happen to its servers (`cluster`). The parent
+//! embedded store die). Other things happen where there are several servers (`cluster`). The parent
 //! keeps its own journal of acknowledged changes, so losses are known whatever the store reports.
 
 mod cluster;
@@ -23,7 +23,7 @@ use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
 use crate::worker::process::WorkerProcess;
 use crate::worker::protocol::ContenderFailure;
-use cluster::DISTURBANCES;
+use cluster::disturbances;
 use journal::Journal;
 use sessile_results::tables::faults::{ALL, HOLDER, SERVER, WRITER};
 use sessile_results::{Faults, Row};
@@ -78,7 +78,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         _ if !choice.shared_by_processes => {
             Some("it lives in one process, and dies with it".to_owned())
         }
-        AfterDeath::NoLock if !is_on_cluster(choice) => Some("it has no locks".to_owned()),
+        AfterDeath::NoLock if disturbances(choice).is_empty() => Some("it has no locks".to_owned()),
         AfterDeath::NoLock => None,
         AfterDeath::Freed | AfterDeath::Lapses | AfterDeath::Stuck => None,
     });
@@ -91,17 +91,13 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
     Ok(())
 }
 
-fn is_on_cluster(choice: &Choice) -> bool {
-    matches!(choice.target, ContenderSource::Cluster(_))
-}
-
 fn has_locks(choice: &Choice) -> bool {
     choice.after_death() != AfterDeath::NoLock
 }
 
 fn kinds_of_rows(choice: &Choice) -> usize {
     let of_workers = if has_locks(choice) { 2 } else { 0 };
-    of_workers + if is_on_cluster(choice) { DISTURBANCES.len() } else { 1 }
+    of_workers + disturbances(choice).len().max(1)
 }
 
 fn measure(bench: &mut Bench, choice: &Choice) {
@@ -136,7 +132,7 @@ fn measure(bench: &mut Bench, choice: &Choice) {
         parts.push((WRITER, workers, writers::measure(&mut run, &layout, workers, &mut journal)));
         bench.progress.advance();
     }
-    let disturbances = DISTURBANCES.iter().filter(|_| is_on_cluster(choice));
+    let disturbances = disturbances(choice);
     for (disturbance, op) in disturbances {
         bench.progress.set_message(&format!("{title}: {op}"));
         let found = cluster::measure(&mut run, &layout, workers, *disturbance, &mut journal);
@@ -152,7 +148,7 @@ fn measure(bench: &mut Bench, choice: &Choice) {
         let op = if served { SERVER } else { ALL };
         parts.push((op, workers, crash::measure(&mut run, &layout, workers, served, &mut journal)));
     }
-    if !is_on_cluster(choice) {
+    if disturbances.is_empty() {
         bench.progress.advance();
     }
     let meant = choice.after_death() == AfterDeath::Stuck;
@@ -167,7 +163,7 @@ fn measure(bench: &mut Bench, choice: &Choice) {
     });
     let rows: Vec<Row> = rows.collect();
     bench.rows.extend(rows);
-    if !ours && !is_on_cluster(choice) {
+    if !ours && disturbances.is_empty() {
         bench
             .left_out
             .push(choice.left_out("its server is not ours to kill, so only workers were"));

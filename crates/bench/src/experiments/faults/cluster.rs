@@ -1,4 +1,5 @@
-//! A cluster under load: a primary dies, a replica dies, a primary hangs, slots move.
+//! Several servers under load. In a Redis cluster a primary dies, a replica dies, a primary hangs,
+//! slots move; of a PostgreSQL with a standby the primary dies.
 //!
 //! The workers go on meanwhile. Each round begins and ends with a whole cluster.
 
@@ -6,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use sessile_fixtures::{RedisCluster, RedisHost, StartError};
 use sessile_results::DurabilityPromise;
-use sessile_results::tables::faults::{PRIMARY_HANGS, PRIMARY_KILLED, REPLICA_KILLED, SLOTS_MOVE};
+use sessile_results::tables::faults::{
+    PRIMARY_HANGS, PRIMARY_KILLED, REPLICA_KILLED, SLOTS_MOVE, STANDBY_PROMOTED,
+};
 
 use super::crash::{is_update, start_all};
 use super::holder::check_sessions;
@@ -16,7 +19,7 @@ use super::{FaultFindings, FaultRun, SessionLayout, kills_of_all};
 use crate::cluster::PRIMARIES;
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
-use crate::selection::ContenderSource;
+use crate::selection::{Choice, ContenderSource};
 use crate::worker::faults::{FoundContent, SessionAccess};
 use crate::worker::process::failure;
 use crate::worker::protocol::ContenderFailure;
@@ -40,15 +43,22 @@ pub(super) enum Disturbance {
     ReplicaKilled,
     PrimaryHangs,
     SlotsMove,
+    StandbyPromoted,
 }
 
-/// With the names of their rows.
-pub(super) const DISTURBANCES: [(Disturbance, &str); 4] = [
-    (Disturbance::PrimaryKilled, PRIMARY_KILLED),
-    (Disturbance::ReplicaKilled, REPLICA_KILLED),
-    (Disturbance::PrimaryHangs, PRIMARY_HANGS),
-    (Disturbance::SlotsMove, SLOTS_MOVE),
-];
+/// What happens to the servers of a contender that has several, with the names of the rows.
+pub(super) fn disturbances(choice: &Choice) -> &'static [(Disturbance, &'static str)] {
+    match choice.target {
+        ContenderSource::Cluster(_) => &[
+            (Disturbance::PrimaryKilled, PRIMARY_KILLED),
+            (Disturbance::ReplicaKilled, REPLICA_KILLED),
+            (Disturbance::PrimaryHangs, PRIMARY_HANGS),
+            (Disturbance::SlotsMove, SLOTS_MOVE),
+        ],
+        ContenderSource::Standby(_) => &[(Disturbance::StandbyPromoted, STANDBY_PROMOTED)],
+        _ => &[],
+    }
+}
 
 pub(super) fn measure(
     run: &mut FaultRun<'_>,
@@ -63,6 +73,7 @@ pub(super) fn measure(
             Disturbance::PrimaryKilled | Disturbance::PrimaryHangs,
             ContenderSource::Cluster(contender),
         ) => contender.promise(),
+        (_, ContenderSource::Standby(contender)) => contender.promise(),
         _ => DurabilityPromise::Everything,
     };
     let load = Duration::from_secs_f64(run.bench.settings.seconds).max(LOAD_MIN);
@@ -72,7 +83,10 @@ pub(super) fn measure(
         }
         let loaders = start_all(run, layout, workers)?;
         run.wait(load);
-        let at_ns = disturb(run, disturbance)?;
+        let at_ns = match disturbance {
+            Disturbance::StandbyPromoted => promote_standby(run)?,
+            _ => disturb(run, disturbance)?,
+        };
         let kill = Kill { at_ns, over_ns: now_ns(), promise: found.faults.promise };
         let deadline = Instant::now() + SERVED_WITHIN;
         while !loaders.iter().all(|loader| loader.works_since(kill.over_ns))
@@ -83,17 +97,35 @@ pub(super) fn measure(
         }
         run.wait(2 * A_WHILE);
         for log in stop_all(loaders, run.stuck_after)? {
+            if log.stuck {
+                found.count_stuck(run.stuck_after);
+            }
             record_log(&log, kill, journal, &mut found);
         }
         found.faults.kills += 1;
         check_sessions(run, layout.last.clone(), journal, Some(kill), &mut found)?;
+        if let Some(pair) = run.contender.deployment.pair() {
+            pair.renew_standby().map_err(told)?;
+        }
     }
     Ok(found)
 }
 
+fn told(why: StartError) -> ContenderFailure {
+    failure("servers", why.to_string())
+}
+
+/// Returns when it began. The new primary has no standby yet.
+fn promote_standby(run: &mut FaultRun<'_>) -> Result<u64, ContenderFailure> {
+    let at_ns = now_ns();
+    let pair = run.contender.deployment.pair();
+    let pair = pair.ok_or_else(|| failure("servers", "there is no standby of ours".to_owned()))?;
+    pair.fail_over().map_err(told)?;
+    Ok(at_ns)
+}
+
 /// Returns when it began; the cluster is whole again.
 fn disturb(run: &mut FaultRun<'_>, disturbance: Disturbance) -> Result<u64, ContenderFailure> {
-    let told = |why: StartError| failure("cluster", why.to_string());
     let mut random = run.random.fork();
     let cluster = run.contender.deployment.cluster().ok_or_else(no_cluster)?;
     let servers = &mut cluster.servers;
@@ -127,6 +159,7 @@ fn disturb(run: &mut FaultRun<'_>, disturbance: Disturbance) -> Result<u64, Cont
             let target = *random.choice(&others).ok_or_else(no_cluster)?;
             move_slots(servers, victim, target).map_err(told)?;
         }
+        Disturbance::StandbyPromoted => return Err(no_cluster()),
     }
     if matches!(disturbance, Disturbance::PrimaryKilled | Disturbance::ReplicaKilled) {
         let host = servers.hosts.get_mut(victim).ok_or_else(no_cluster)?;
@@ -184,7 +217,7 @@ fn noticed_ns(log: &LoaderLog, at_ns: u64) -> u64 {
     noticed.map(|access| access.ended_ns - at_ns).max().unwrap_or(0)
 }
 
-/// What fails until the cluster is whole is an error to a visitor, and no fault of the store; so is
+/// What fails until all slots are served again is an error to a visitor, and no fault of the store; so is
 /// what fails in the moment after, in which a client still believes that a server is dead.
 fn record_log(log: &LoaderLog, kill: Kill, journal: &mut Journal, found: &mut FaultFindings) {
     let over_ns = kill.over_ns + BELIEVED_DEAD_NS;
