@@ -217,8 +217,8 @@ fn noticed_ns(log: &LoaderLog, at_ns: u64) -> u64 {
     noticed.map(|access| access.ended_ns - at_ns).max().unwrap_or(0)
 }
 
-/// What fails until all slots are served again is an error to a visitor, and no fault of the store; so is
-/// what fails in the moment after, in which a client still believes that a server is dead.
+/// What fails until all slots are served again is an error to a visitor, and no fault of the store;
+/// so is what fails in the moment after, in which a client still believes that a server is dead.
 fn record_log(log: &LoaderLog, kill: Kill, journal: &mut Journal, found: &mut FaultFindings) {
     let over_ns = kill.over_ns + BELIEVED_DEAD_NS;
     for access in &log.accesses {

@@ -1,0 +1,29 @@
+#!/bin/sh
+# The conformance suite on Valkey, which Debian has from 13 on: on one server, on a cluster and
+# behind sentinels. Run by `make valkey`, as root, because it makes a chroot.
+#
+# The programs are built here and run there. Nothing called redis-server is there, so that each
+# server is Valkey.
+set -eu
+
+# shellcheck source=scripts/chroots.sh
+. scripts/chroots.sh
+
+place=$chroots/valkey
+[ -d "$place" ] || make_chroot 13 "$place" valkey-server,valkey-tools
+# The programs know the tools by these names, and their own places by absolute paths.
+ln -sf valkey-cli "$place/usr/bin/redis-cli"
+mkdir -p "$place${PWD%/*}"
+ln -sfn /usr/src/sessile "$place$PWD"
+cp /etc/hosts "$place/etc/hosts"
+
+programs=$("${CARGO:-cargo}" test --locked -p sessile-testkit --test conformance \
+    -p sessile-stores --test redis_hosts --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')
+[ "$(echo "$programs" | wc -l)" = 2 ] || fail "the tests were not built"
+for program in $programs; do
+    case $program in
+    *conformance*) in_chroot "$place" "$program" redis ;;
+    *) in_chroot "$place" "$program" --test-threads=1 --skip measure ;;
+    esac
+done
+in_chroot "$place" valkey-server --version
