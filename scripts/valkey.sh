@@ -17,13 +17,16 @@ mkdir -p "$place${PWD%/*}"
 ln -sfn /usr/src/sessile "$place$PWD"
 cp /etc/hosts "$place/etc/hosts"
 
-programs=$("${CARGO:-cargo}" test --locked -p sessile-testkit --test conformance \
-    -p sessile-stores --test redis_hosts --no-run 2>&1 | sed -n 's/.*Executable.*(\(.*\))/\1/p')
-[ "$(echo "$programs" | wc -l)" = 2 ] || fail "the tests were not built"
-for program in $programs; do
-    case $program in
-    *conformance*) in_chroot "$place" "$program" redis ;;
-    *) in_chroot "$place" "$program" --test-threads=1 --skip measure ;;
-    esac
-done
+# test_on_valkey CRATE TEST ARGUMENTS...
+test_on_valkey() {
+    crate=$1 name=$2
+    shift 2
+    program=$("${CARGO:-cargo}" test --locked -p "$crate" --test "$name" --no-run 2>&1 |
+        sed -n 's/.*Executable.*(\(.*\))/\1/p')
+    [ -n "$program" ] || fail "the test $name was not built"
+    in_chroot "$place" "$program" "$@"
+}
+
 in_chroot "$place" valkey-server --version
+test_on_valkey sessile-testkit conformance redis
+test_on_valkey sessile-stores redis_hosts --test-threads=1 --skip measure
