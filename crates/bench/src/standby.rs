@@ -64,12 +64,12 @@ impl StandbyContender {
     pub(crate) fn flags(&self, durability: Durability) -> Option<String> {
         let flags = server_flags(ServerKind::by_name(SERVER)?, &options(durability));
         let names = if self.synchronous { ", synchronous_standby_names = '*'" } else { "" };
-        Some(format!("{flags} (a primary and its standby{names})"))
+        Some(format!("{flags} (a primary and its standby, each behind a relay{names})"))
     }
 }
 
 fn options(durability: Durability) -> ServerOptions {
-    ServerOptions { durability, ..ServerOptions::default() }
+    ServerOptions { durability, measured: true, ..ServerOptions::default() }
 }
 
 /// A server and the way to it.
@@ -147,7 +147,10 @@ impl PrivatePair {
     /// Kills the primary and promotes its standby, which serves when this returns.
     pub(crate) fn fail_over(&mut self) -> Result<(), StartError> {
         self.primary.server.kill();
-        psql(&self.standby.server, "SELECT pg_promote()")?;
+        // It gives up after a minute, without an error.
+        if psql(&self.standby.server, "SELECT pg_promote()")? != ["t"] {
+            return Err(StartError::Failed("the standby is not promoted".to_owned()));
+        }
         std::mem::swap(&mut self.primary, &mut self.standby);
         Ok(())
     }
@@ -185,7 +188,7 @@ mod tests {
             let mut pair = match PrivatePair::start(contender, Durability::None, None) {
                 Ok(pair) => pair,
                 Err(StartError::Missing { .. }) if std::env::var_os("CI").is_none() => {
-                    return println!("skipped: PostgreSQL is not installed");
+                    return eprintln!("SKIPPED: PostgreSQL is not installed");
                 }
                 Err(error) => panic!("{error}"),
             };
