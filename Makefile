@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test models-briefly check bench compare-trials storm failovers powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products php-session-tests packages packages-check packages-test toolchain node-session-tests python-session-tests
+.PHONY: help run build deps test models-briefly check bench compare-trials storm failovers valkey powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products php-session-tests packages packages-check packages-test toolchain node-session-tests python-session-tests
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -61,6 +61,9 @@ storm: toolchain ## Kills and stops processes that work on a store for ten minut
 failovers: toolchain ## Kills primaries of a private Redis cluster under eight workers that count, and compares the sums; the conformance suite on a cluster and behind sentinels (15 minutes)
 	$(CARGO) test --release $(LOCKED) -p sessile-stores --test redis_hosts -- --ignored --nocapture --test-threads=1 --skip measure
 	$(CARGO) test --release $(LOCKED) -p sessile-testkit --test conformance -- redis/cluster redis/sentinel
+
+valkey: toolchain ## Runs the conformance suite on Valkey of Debian 13 in a chroot: one server, a cluster, sentinels (as root; 10 minutes)
+	@sh scripts/valkey.sh
 
 powercut: toolchain ## Cuts the power of an engine at 50,000 moments and recovers each image (SESSILE_POWERCUT_SEED=n repeats one history)
 	$(CARGO) test --release $(LOCKED) -p sessile-engine --lib -- --ignored --nocapture powercut

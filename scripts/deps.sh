@@ -18,6 +18,8 @@ redis-server|redis-server|the redis store is tested and measured on private serv
 mariadbd|mariadb-server|the mysql store is tested and measured on private servers
 /usr/lib/galera/libgalera_smm.so|galera-4|the mysql store is tested on a cluster
 rsync|rsync|brings the nodes of that cluster into step
+openssl|openssl|makes the certificates of the tests of TLS
+ip|iproute2|a network falls apart in a test
 postgres|postgresql|the postgres store is tested and measured on private servers
 /usr/sbin/pgbouncer|pgbouncer|the postgres store is tested behind it
 memcached|memcached|the memcached store is tested and measured on private servers

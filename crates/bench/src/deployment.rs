@@ -15,6 +15,7 @@ use crate::network::DelayedNetwork;
 use crate::redact;
 use crate::reference::Reference;
 use crate::selection::{Choice, ContenderSource};
+use crate::standby::PrivatePair;
 use crate::worker::protocol::ContenderSpec;
 
 pub(crate) const LOCK_TTL: &str = "lock_ttl_ms";
@@ -36,6 +37,7 @@ enum OwnedResources {
     Instance { instance: Box<Instance> },
     Server { server: Box<Server>, _dir: PrivateDir },
     Cluster { cluster: Box<PrivateCluster> },
+    Pair { pair: Box<PrivatePair> },
     Dir { _dir: PrivateDir },
 }
 
@@ -54,6 +56,11 @@ impl Deployment {
             let what = contender.opened(&cluster);
             let keep = OwnedResources::Cluster { cluster: Box::new(cluster) };
             return Ok(Deployment::new(what, keep));
+        }
+        if let ContenderSource::Standby(contender) = choice.target {
+            let pair = PrivatePair::start(contender, choice.tier(), round_trip);
+            let pair = Box::new(pair.map_err(|error| error.to_string())?);
+            return Ok(Deployment::new(pair.opened(), OwnedResources::Pair { pair }));
         }
         let mut stage = Deployment::start_local(choice)?;
         if let (Some(round_trip), Some(server)) = (round_trip, &stage.socket) {
@@ -112,7 +119,8 @@ impl Deployment {
             ContenderSource::Reference(reference) => start_reference(reference, &options),
             ContenderSource::Handler(_)
             | ContenderSource::Language(_)
-            | ContenderSource::Cluster(_) => {
+            | ContenderSource::Cluster(_)
+            | ContenderSource::Standby(_) => {
                 Err(format!("{} is started by its own experiment", choice.title()))
             }
         }
@@ -134,13 +142,21 @@ impl Deployment {
             OwnedResources::Server { server, .. } => Some(server),
             OwnedResources::Nothing
             | OwnedResources::Dir { .. }
-            | OwnedResources::Cluster { .. } => None,
+            | OwnedResources::Cluster { .. }
+            | OwnedResources::Pair { .. } => None,
         }
     }
 
     pub(crate) fn cluster(&mut self) -> Option<&mut PrivateCluster> {
         match &mut self.keep {
             OwnedResources::Cluster { cluster } => Some(cluster),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn pair(&mut self) -> Option<&mut PrivatePair> {
+        match &mut self.keep {
+            OwnedResources::Pair { pair } => Some(pair),
             _ => None,
         }
     }
@@ -177,6 +193,7 @@ impl Deployment {
     pub(crate) fn server_cpu(&self) -> Duration {
         match &self.keep {
             OwnedResources::Cluster { cluster } => cluster.pids().filter_map(cpu_time).sum(),
+            OwnedResources::Pair { pair } => pair.pids().filter_map(cpu_time).sum(),
             _ => self.server_pid.and_then(cpu_time).unwrap_or_default(),
         }
     }

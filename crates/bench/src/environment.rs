@@ -57,8 +57,10 @@ pub(crate) fn build_of_this_program() -> &'static str {
 
 /// The private server of a contender, and its flags. Variants of a store may have others.
 fn flags(choice: &Choice) -> Option<(String, String)> {
-    if matches!(choice.target, ContenderSource::Cluster(_)) {
-        return Some((choice.title(), ClusterContender::flags()?));
+    match choice.target {
+        ContenderSource::Cluster(_) => return Some((choice.title(), ClusterContender::flags()?)),
+        ContenderSource::Standby(it) => return Some((choice.title(), it.flags(choice.tier())?)),
+        _ => {}
     }
     let (server, arguments) = (choice.server?, choice.server_arguments);
     let name = if arguments.is_empty() { server.to_owned() } else { choice.title() };

@@ -41,6 +41,7 @@ pub mod requirements;
 mod room;
 mod run;
 mod selection;
+mod standby;
 mod stock;
 mod storage_location;
 mod store_contender;

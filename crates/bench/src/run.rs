@@ -295,6 +295,7 @@ fn over_limit(choice: &Choice, payload: usize) -> Result<Option<String>, RunErro
             sessile_results::server_limits::default_limit_bytes(reference.server)
         }
         ContenderSource::Cluster(_)
+        | ContenderSource::Standby(_)
         | ContenderSource::Reference(_)
         | ContenderSource::Handler(_)
         | ContenderSource::Language(_)

@@ -13,6 +13,7 @@ use crate::oversize;
 use crate::php::Handler;
 use crate::redact;
 use crate::reference::{self, AfterDeath, REFERENCES, Reference};
+use crate::standby::{self, StandbyContender};
 use crate::stock;
 
 #[derive(Clone, Debug)]
@@ -50,6 +51,8 @@ pub enum ContenderSource {
     Reference(&'static Reference),
     /// A store or a reference row on a private Redis cluster.
     Cluster(&'static ClusterContender),
+    /// A store on a private server that has a standby.
+    Standby(&'static StandbyContender),
     /// A session handler inside PHP.
     Handler(&'static Handler),
     /// A program that measures the frameworks of a language.
@@ -136,6 +139,7 @@ impl Choice {
         match self.target {
             ContenderSource::Fixture(entry, _) | ContenderSource::Url(entry, _) => Some(entry),
             ContenderSource::Cluster(contender) => registry::by_name(contender.store),
+            ContenderSource::Standby(_) => registry::by_name(self.store),
             _ => None,
         }
     }
@@ -232,7 +236,7 @@ fn push_named(
         return Ok(());
     }
     let by_name = oversize::choices(durability).into_iter().chain(stock::choices(durability));
-    let mut by_name = by_name.chain(cluster::choices());
+    let mut by_name = by_name.chain(cluster::choices()).chain(standby::choices(durability));
     if let Some(choice) = by_name.find(|choice| choice.title() == word) {
         candidates.push(choice);
         return Ok(());
@@ -267,9 +271,10 @@ fn push_named(
         known.extend(
             stock::choices(durability).filter(|it| it.store == name).map(|_| stock::VARIANT),
         );
-        let on_cluster: Vec<String> =
-            cluster::choices().filter(|it| it.store == name).map(|it| it.variant).collect();
-        known.extend(on_cluster.iter().map(String::as_str));
+        let of_several_servers = cluster::choices().chain(standby::choices(durability));
+        let of_several_servers: Vec<String> =
+            of_several_servers.filter(|it| it.store == name).map(|it| it.variant).collect();
+        known.extend(of_several_servers.iter().map(String::as_str));
         return Err(UsageError(format!(
             "{name} has no variant of that name; known: {}",
             known.join(", ")

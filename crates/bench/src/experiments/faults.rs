@@ -2,7 +2,7 @@
 //!
 //! Each contender has three rows: a worker dies while it holds a session; workers die while they
 //! write; the server dies under load and starts again in the same place (or all processes of an
-//! embedded store die). On a cluster other things happen to its servers (`cluster`). The parent
+//! embedded store die). Other things happen where there are several servers (`cluster`). The parent
 //! keeps its own journal of acknowledged changes, so losses are known whatever the store reports.
 
 mod cluster;
@@ -16,7 +16,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use sessile_results::tables::faults::{
-    ALL, HOLDER, PRIMARY_HANGS, PRIMARY_KILLED, REPLICA_KILLED, SERVER, SLOTS_MOVE, WRITER,
+    ALL, HOLDER, PRIMARY_HANGS, PRIMARY_KILLED, REPLICA_KILLED, SERVER, SLOTS_MOVE,
+    STANDBY_PROMOTED, WRITER,
 };
 use sessile_results::{Faults, Row};
 
@@ -54,6 +55,7 @@ enum FaultKind {
     ReplicaKilled,
     PrimaryHangs,
     SlotsMove,
+    StandbyPromoted,
 }
 
 impl FaultKind {
@@ -64,10 +66,12 @@ impl FaultKind {
         if choice.after_death != AfterDeath::NoLock {
             kinds.extend([Holder, Writer]);
         }
-        if is_on_cluster(choice) {
-            kinds.extend([PrimaryKilled, ReplicaKilled, PrimaryHangs, SlotsMove]);
-        } else {
-            kinds.push(All);
+        match choice.target {
+            ContenderSource::Cluster(_) => {
+                kinds.extend([PrimaryKilled, ReplicaKilled, PrimaryHangs, SlotsMove]);
+            }
+            ContenderSource::Standby(_) => kinds.push(StandbyPromoted),
+            _ => kinds.push(All),
         }
         kinds
     }
@@ -82,6 +86,7 @@ impl FaultKind {
             FaultKind::ReplicaKilled => REPLICA_KILLED,
             FaultKind::PrimaryHangs => PRIMARY_HANGS,
             FaultKind::SlotsMove => SLOTS_MOVE,
+            FaultKind::StandbyPromoted => STANDBY_PROMOTED,
         }
     }
 }

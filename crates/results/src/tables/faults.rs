@@ -19,7 +19,8 @@ pub const PRIMARY_KILLED: &str = "primary-killed";
 pub const REPLICA_KILLED: &str = "replica-killed";
 pub const PRIMARY_HANGS: &str = "primary-hangs";
 pub const SLOTS_MOVE: &str = "slots-move";
-/// The heading of what happens to a cluster, while the rest of it serves.
+pub const STANDBY_PROMOTED: &str = "standby-promoted";
+/// The heading of what happens to one of several servers, while the rest of it serves.
 const UNDISTURBED: &str = "undisturbed after";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -111,7 +112,7 @@ impl Faults {
 
 /// The rows of each table, its title, and the heading of the wait. The waits after the end of a
 /// server and after the end of all processes are different.
-pub const KILLS: [(&str, &str, &str); 8] = [
+pub const KILLS: [(&str, &str, &str); 9] = [
     (HOLDER, "A worker is killed while it holds a session", "the next one has it"),
     (WRITER, "Workers are killed while they write", ""),
     (
@@ -133,6 +134,7 @@ pub const KILLS: [(&str, &str, &str); 8] = [
         UNDISTURBED,
     ),
     (SLOTS_MOVE, "Slots of a cluster move from one primary to another", UNDISTURBED),
+    (STANDBY_PROMOTED, "A primary of PostgreSQL is killed, and its standby promoted", UNDISTURBED),
 ];
 
 const WHAT_DISTURBS: &str = "From the beginning to the end of a worker's last request that failed \

@@ -15,6 +15,12 @@ pub const DISTRUSTED: Meaning = (
     "the certificates are not accepted",
     "name the authority in tls_ca_file, and a client certificate if the server asks for one",
 );
+const MISNAMED: Meaning = (
+    ErrorKind::Denied,
+    "the certificate of the server does not have its name",
+    "make one with the host of the URL, and with the names or addresses that a cluster or sentinels \
+     tell",
+);
 
 pub const NO_DATABASE: Meaning = (
     ErrorKind::InvalidUrl,
@@ -32,8 +38,12 @@ pub fn error((kind, why, advice): Meaning) -> Error {
     Error::new(kind, why).advice(advice)
 }
 
-/// Whether one side rejected the certificate of the other, where only the text of the TLS library's
-/// error is within reach. If it were reworded, the error would be `Unreachable`.
-pub fn is_distrust(text: &str) -> bool {
-    text.contains("invalid peer certificate") || text.contains("received fatal alert")
+/// If one side rejected the certificate of the other, where only the text of the TLS library's error
+/// is within reach. If it were reworded, the error would be `Unreachable`.
+pub fn distrust(text: &str) -> Option<Meaning> {
+    if text.contains("not valid for name") || text.contains("NotValidForName") {
+        return Some(MISNAMED);
+    }
+    let rejected = ["invalid peer certificate", "received fatal alert"];
+    rejected.iter().any(|words| text.contains(words)).then_some(DISTRUSTED)
 }

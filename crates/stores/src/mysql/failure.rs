@@ -11,7 +11,7 @@ use mysql_common::packets::ServerError;
 use sessile_core::{Error, ErrorKind};
 
 use crate::connections::failure::{
-    DISTRUSTED, FULL, Meaning, NO_DATABASE, OUT_OF_MEMORY, REFUSED, UNREACHED, error, is_distrust,
+    FULL, Meaning, NO_DATABASE, OUT_OF_MEMORY, REFUSED, UNREACHED, distrust, error,
 };
 use crate::connections::pool::AttemptFailure;
 
@@ -122,7 +122,7 @@ impl MysqlFailure {
 impl AttemptFailure for MysqlFailure {
     fn is_transient(&self) -> bool {
         match self {
-            MysqlFailure::Connection(error) => !is_distrust(&error.to_string()),
+            MysqlFailure::Connection(error) => distrust(&error.to_string()).is_none(),
             _ => {
                 self.ends_session()
                     || self.is(&CROWDED)
@@ -166,8 +166,7 @@ impl From<MysqlFailure> for Error {
             }
             // The error of a socket or of TLS, which have seen no values.
             MysqlFailure::Connection(cause) => {
-                let distrust = is_distrust(&cause.to_string());
-                error(if distrust { DISTRUSTED } else { UNREACHED }).source(cause)
+                error(distrust(&cause.to_string()).unwrap_or(UNREACHED)).source(cause)
             }
             MysqlFailure::Garbled => {
                 Error::new(ErrorKind::Incompatible, "the server gave an answer that cannot be read")

@@ -12,7 +12,7 @@ use sessile_core::{Error, ErrorKind};
 
 use crate::connections::doubt::is_unsent;
 use crate::connections::failure::{
-    DISTRUSTED, FULL, Meaning, NO_DATABASE, OUT_OF_MEMORY, REFUSED, UNREACHED, error,
+    DISTRUSTED, FULL, Meaning, NO_DATABASE, OUT_OF_MEMORY, REFUSED, UNREACHED, distrust, error,
 };
 use crate::connections::pool::AttemptFailure;
 
@@ -175,7 +175,7 @@ fn is_distrust(error: &io::Error) -> bool {
 
 fn describe_connection(error: &io::Error) -> Meaning {
     match error.kind() {
-        _ if is_distrust(error) => DISTRUSTED,
+        _ if is_distrust(error) => distrust(&error.to_string()).unwrap_or(DISTRUSTED),
         io::ErrorKind::PermissionDenied => (
             ErrorKind::Denied,
             "the operating system refuses the socket",

@@ -4,7 +4,7 @@
 //!
 //! | answer | what follows |
 //! | --- | --- |
-//! | MOVED | the request goes to the server that it names, and the map is read again |
+//! | MOVED | the request goes to the server that it names; the map is read after many of them |
 //! | ASK, TRYAGAIN | the request waits until the slot has moved |
 //! | CLUSTERDOWN, LOADING, READONLY, no answer, ... | the map is read again, and it is sent again |
 //!

@@ -87,7 +87,8 @@ impl Settings {
     pub fn at(&self, address: &Address) -> Result<Settings> {
         let tls = match (&self.tls, address) {
             (Some(tls), Address::Tcp { host, .. }) => Some(tls.to(host)?),
-            _ => None,
+            (Some(_), _) => return Err(invalid("TLS is for servers with an address")),
+            (None, _) => None,
         };
         Ok(Settings { address: address.clone(), tls, ..self.clone() })
     }

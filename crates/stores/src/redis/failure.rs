@@ -7,7 +7,7 @@
 use redis::{ErrorKind as Cause, RedisError};
 use sessile_core::{Error, ErrorKind};
 
-use crate::connections::failure::{DISTRUSTED, Meaning, UNREACHED, error, is_distrust};
+use crate::connections::failure::{Meaning, UNREACHED, distrust, error};
 use crate::connections::pool::AttemptFailure;
 
 use ErrorKind::{Corrupt, Denied, Full, InvalidUrl, Io, OutOfMemory, Unreachable, Unsupported};
@@ -138,7 +138,7 @@ pub fn redirection(error: &RedisError) -> Option<Redirection> {
 impl AttemptFailure for RedisError {
     fn is_transient(&self) -> bool {
         match self.kind() {
-            Cause::Io => !is_distrust(&self.to_string()),
+            Cause::Io => distrust(&self.to_string()).is_none(),
             _ => refusal(self).is_some_and(|(_, (kind, ..))| *kind == Unreachable),
         }
     }
@@ -173,8 +173,9 @@ pub fn translate(failure: RedisError) -> Error {
     match failure.kind() {
         Cause::AuthenticationFailed => error(LOGIN),
         // The error of a socket or of TLS, which have seen no values.
-        Cause::Io if is_distrust(&failure.to_string()) => error(DISTRUSTED).source(failure),
-        Cause::Io => error(UNREACHED).source(failure),
+        Cause::Io => {
+            error(distrust(&failure.to_string()).unwrap_or(UNREACHED)).source(failure)
+        }
         Cause::Parse | Cause::UnexpectedReturnType | Cause::Client => unexpected(),
         _ => error((Io, "the server refuses a command", "look into its log")),
     }

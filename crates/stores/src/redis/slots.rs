@@ -56,8 +56,9 @@ pub struct SlotMap {
 }
 
 impl SlotMap {
-    /// From the answer to CLUSTER SLOTS of a server at this host. Addresses that it does not know
-    /// are its own. `None` for another answer, or when no slot is served.
+    /// From the answer to CLUSTER SLOTS of a server at this host. Without a name an address is its
+    /// own; with the name `?` it is unknown, and the slots are nobody's. `None` for another answer,
+    /// or when no slot is served.
     pub fn parse(answer: &Value, asked: &Address) -> Option<SlotMap> {
         let Value::Array(entries) = answer else { return None };
         let mut ranges = Vec::new();
@@ -69,7 +70,8 @@ impl SlotMap {
             };
             let [name, Value::Int(port), ..] = primary.as_slice() else { return None };
             let host = match (name, asked) {
-                (Value::BulkString(name), _) if !name.is_empty() && name != b"?" => {
+                (Value::BulkString(name), _) if name == UNKNOWN.as_bytes() => continue,
+                (Value::BulkString(name), _) if !name.is_empty() => {
                     String::from_utf8(name.clone()).ok()?
                 }
                 (_, Address::Tcp { host, .. }) => host.clone(),
@@ -99,11 +101,15 @@ impl SlotMap {
     }
 }
 
+/// What a server says of one whose name it should tell and does not know.
+const UNKNOWN: &str = "?";
+
 /// `host:port` of a redirection. Without a host it is that of the server that says so.
 pub fn redirected(to: &str, asked: &Address) -> Option<Address> {
     let (host, port) = to.rsplit_once(':')?;
     let host = match (host.trim_matches(['[', ']']), asked) {
-        ("" | "?", Address::Tcp { host, .. }) => host.clone(),
+        (UNKNOWN, _) => return None,
+        ("", Address::Tcp { host, .. }) => host.clone(),
         (host, _) => host.to_owned(),
     };
     Some(Address::Tcp { host, port: port.parse().ok()? })
@@ -146,11 +152,13 @@ mod tests {
         let answer = Value::Array(vec![
             range(100, 16_383, vec![node("b", 2), node("c", 3)]),
             range(0, 49, vec![node("", 1)]),
+            range(60, 70, vec![node("?", 4)]),
         ]);
         let map = SlotMap::parse(&answer, &tcp("asked", 9)).unwrap();
         assert_eq!(map.primary_of(0), Some(&tcp("asked", 1)));
         assert_eq!(map.primary_of(49), Some(&tcp("asked", 1)));
         assert_eq!(map.primary_of(50), None, "nobody serves it");
+        assert_eq!(map.primary_of(60), None, "not the server that was asked");
         assert_eq!(map.primary_of(16_383), Some(&tcp("b", 2)));
         assert_eq!(map.primaries(), [tcp("asked", 1), tcp("b", 2)]);
         for foreign in [
@@ -172,5 +180,6 @@ mod tests {
         assert_eq!(redirected("::1:7", &asked), Some(tcp("::1", 7)));
         assert_eq!(redirected(":7", &asked), Some(tcp("asked", 7)));
         assert_eq!(redirected("nonsense", &asked), None);
+        assert_eq!(redirected("?:7", &asked), None, "nobody knows which");
     }
 }

@@ -3,14 +3,11 @@
 #[path = "../support/mod.rs"]
 pub mod support;
 
-use std::cell::RefCell;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use sessile_core::{Clock, Sessions};
-use sessile_fixtures::{PrivateDir, Proxy, Server, ServerKind, ServerOptions};
+use sessile_fixtures::{PrivateDir, Proxy, Server, ServerOptions, psql, start_standby};
 use sessile_stores::Context;
 
 pub use self::support::patience::until;
@@ -39,22 +36,9 @@ impl Private {
 
     /// A hot standby, which gets all that the primary does.
     pub fn start_standby(&self, options: &ServerOptions) -> Private {
-        thread_local! {
-            static PRIMARY: RefCell<PathBuf> = RefCell::default();
-        }
-        let copy = |server: &Path, home: &Path| -> Vec<OsString> {
-            // The program may be a link; the others are next to its target.
-            let program = server.canonicalize().unwrap().with_file_name("pg_basebackup");
-            let primary =
-                PRIMARY.with_borrow(|dir| format!("host={} user=postgres", dir.display()));
-            let words = ["--write-recovery-conf", "--checkpoint=fast", "--no-sync", "--pgdata"];
-            let line = [program.into_os_string(), "--dbname".into(), primary.into()].into_iter();
-            line.chain(words.map(OsString::from)).chain([home.join("data").into()]).collect()
-        };
-        PRIMARY.set(self.dir());
-        let kind = ServerKind { prepare: Some(copy), ..*ServerKind::by_name("postgres").unwrap() };
+        let primary = format!("host={} user=postgres", self.dir().display());
         let kept = PrivateDir::on_disk().unwrap();
-        let server = Server::start(&kind, kept.path(), options).unwrap();
+        let server = start_standby(&primary, kept.path(), options).unwrap();
         Private { server, _kept: kept }
     }
 
@@ -76,27 +60,7 @@ impl Private {
 
     /// What an administrator's shell says: the rows, columns divided by `|`.
     pub fn sql(&self, sql: &str) -> Vec<String> {
-        let output = Command::new("psql")
-            .args([
-                "-X",
-                "-q",
-                "-A",
-                "-t",
-                "-v",
-                "ON_ERROR_STOP=1",
-                "-U",
-                "postgres",
-                "-d",
-                "postgres",
-                "-c",
-                sql,
-            ])
-            .arg("-h")
-            .arg(self.dir())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+        psql(&self.server, sql).unwrap()
     }
 
     pub fn number(&self, sql: &str) -> i64 {

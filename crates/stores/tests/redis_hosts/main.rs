@@ -19,3 +19,5 @@ mod partition;
 mod sentinel;
 #[cfg(test)]
 mod setup;
+#[cfg(test)]
+mod tls;

@@ -17,9 +17,9 @@ pub use self::support::{key, payload_of, ttl};
 pub const WAIT: Duration = Duration::from_secs(60);
 
 /// Shorter than in production, so that failovers take seconds.
-const FAILOVER_MS: u32 = 1_000;
+pub const FAILOVER_MS: u32 = 1_000;
 /// Nothing fails over because the machine is busy.
-const CALM_MS: u32 = 15_000;
+pub const CALM_MS: u32 = 15_000;
 
 /// Six servers at a time are enough.
 static MACHINE: Mutex<()> = Mutex::new(());
@@ -44,7 +44,8 @@ impl<T> DerefMut for Alone<T> {
     }
 }
 
-fn or_skip<T>(start: impl FnOnce() -> std::result::Result<T, StartError>) -> Option<Alone<T>> {
+/// Starts servers, and holds the turn of this program as long as they live.
+pub fn or_skip<T>(start: impl FnOnce() -> std::result::Result<T, StartError>) -> Option<Alone<T>> {
     let turn = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     match start() {
         Ok(servers) => Some(Alone { servers, _turn: turn }),

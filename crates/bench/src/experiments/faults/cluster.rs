@@ -1,4 +1,5 @@
-//! A cluster under load: a primary dies, a replica dies, a primary hangs, slots move.
+//! Several servers under load. In a Redis cluster a primary dies, a replica dies, a primary hangs,
+//! slots move; of a PostgreSQL with a standby the primary dies.
 //!
 //! The workers go on meanwhile. Each round begins and ends with a whole cluster.
 
@@ -8,7 +9,7 @@ use sessile_fixtures::{RedisCluster, RedisHost, StartError};
 use sessile_results::DurabilityPromise;
 
 use super::journal::Kill;
-use super::load_worker::{LoaderLog, await_updates, stop_all};
+use super::load_worker::{LoaderLog, await_updates};
 use super::{FaultKind, FaultRun, kills_of_all};
 use crate::cluster::PRIMARIES;
 use crate::interruption::interrupted;
@@ -37,6 +38,7 @@ pub(super) fn measure(run: &mut FaultRun<'_>, kind: FaultKind) -> WorkerResult<(
             FaultKind::PrimaryKilled | FaultKind::PrimaryHangs,
             ContenderSource::Cluster(contender),
         ) => contender.promise(),
+        (_, ContenderSource::Standby(contender)) => contender.promise(),
         _ => DurabilityPromise::Everything,
     };
     run.found.faults.promise = promise;
@@ -47,22 +49,40 @@ pub(super) fn measure(run: &mut FaultRun<'_>, kind: FaultKind) -> WorkerResult<(
         }
         let loaders = run.start_all()?;
         run.wait(load);
-        let at_ns = disturb(run, kind)?;
+        let at_ns = match kind {
+            FaultKind::StandbyPromoted => promote_standby(run)?,
+            _ => disturb(run, kind)?,
+        };
         let kill = Kill { at_ns, over_ns: now_ns(), promise };
         await_updates(&loaders, kill.over_ns, Instant::now() + SERVED_WITHIN);
         run.wait(2 * A_WHILE);
-        for log in stop_all(loaders, run.stuck_after)? {
+        for log in run.stop_all(loaders, run.stuck_after)? {
             record(run, &log, kill);
         }
         run.found.faults.kills += 1;
         run.check_sessions(run.layout.last.clone(), Some(kill))?;
+        if let Some(pair) = run.contender.deployment.pair() {
+            pair.renew_standby().map_err(told)?;
+        }
     }
     Ok(())
 }
 
+fn told(why: StartError) -> ContenderFailure {
+    failure("servers", why.to_string())
+}
+
+/// Returns when it began. The new primary has no standby yet.
+fn promote_standby(run: &mut FaultRun<'_>) -> WorkerResult<u64> {
+    let at_ns = now_ns();
+    let pair = run.contender.deployment.pair();
+    let pair = pair.ok_or_else(|| failure("servers", "there is no standby of ours".to_owned()))?;
+    pair.fail_over().map_err(told)?;
+    Ok(at_ns)
+}
+
 /// Returns when it began; the cluster is whole again.
 fn disturb(run: &mut FaultRun<'_>, kind: FaultKind) -> WorkerResult<u64> {
-    let told = |why: StartError| failure("cluster", why.to_string());
     let mut random = run.random.fork();
     let cluster = run.contender.deployment.cluster().ok_or_else(no_cluster)?;
     let servers = &mut cluster.servers;
@@ -153,8 +173,8 @@ fn noticed_ns(log: &LoaderLog, at_ns: u64) -> u64 {
     noticed.map(|access| access.ended_ns - at_ns).max().unwrap_or(0)
 }
 
-/// What fails until the cluster is whole is an error to a visitor, and no fault of the store; so is
-/// what fails in the moment after, in which a client still believes that a server is dead.
+/// What fails until all slots are served again is an error to a visitor, and no fault of the store;
+/// so is what fails in the moment after, in which a client still believes that a server is dead.
 fn record(run: &mut FaultRun<'_>, log: &LoaderLog, kill: Kill) {
     run.record(log, Some(kill), kill.over_ns + BELIEVED_DEAD_NS);
     if log.update_since(kill.over_ns).is_none() {
