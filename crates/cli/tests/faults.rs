@@ -106,3 +106,16 @@ fn in_the_most_durable_tier_a_killed_server_loses_nothing_that_was_acknowledged(
         row(&rows, "redis-four-trips", "server-killed")["faults"]["refused"].as_u64() > Some(0)
     );
 }
+
+#[test]
+fn a_standby_that_confirms_has_all_that_was_acknowledged_when_it_is_promoted() {
+    if missing("postgres") {
+        return;
+    }
+    let rows = rows("postgres#standby-confirmed", "commit");
+    let promoted = row(&rows, "postgres", "standby-promoted");
+    let faults = &promoted["faults"];
+    assert!(faults["promise"] == "everything" && faults["kills"] == 3, "{promoted}");
+    assert!(faults["lost"] == 0 && faults["sessions_lost"] == 0, "{promoted}");
+    assert!(faults["acknowledged"].as_u64() > Some(0) && faults["stuck"] == 0, "{promoted}");
+}
