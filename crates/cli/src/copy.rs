@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{Clock, Error, Sessions};
 use sessile_stores::Context;
 use sessile_stores::copy::{Import, Pair, migrate_url};
-use sessile_stores::layouts::{self, Layout};
+use sessile_stores::layouts::{self, Layout, Side};
 
 use self::counts::Counts;
 use self::stores::Stores;
@@ -55,9 +55,15 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
     let context = Context { clock: Clock::system() };
     let failed = |error: Error| failure(&error);
     let created = |url: &str| sessile_stores::open(url, &context).map_err(failed);
+    let foreign = |url: &str, side| {
+        layouts::open_to_move(url, side, LOCK_TTL, &context.clock).map_err(failed)
+    };
     // A dry run creates no store.
     let new_store = || -> Result<Sessions, CommandFailure> {
         match arguments.dry_run || arguments.verify {
+            _ if arguments.moves && Layout::of(&arguments.to).is_some() => {
+                foreign(&arguments.to, Side::New)
+            }
             true => existing_store::open_to_look(&arguments.to),
             false => created(&arguments.to),
         }
@@ -69,7 +75,7 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
         return Ok(Copy::Foreign(import));
     }
     let from = match is_foreign {
-        true => layouts::open_to_move(&arguments.from, LOCK_TTL, &context.clock).map_err(failed)?,
+        true => foreign(&arguments.from, Side::Old)?,
         false => existing_store::open_to_look(&arguments.from)?,
     };
     let to = new_store()?;

@@ -8,6 +8,7 @@
 //! A content is what PHP has serialised, unless `redis.session.compression` is set: then nobody
 //! but phpredis can read it, and a copy is refused where the bytes tell that.
 
+mod saving;
 mod store;
 
 use std::sync::Arc;

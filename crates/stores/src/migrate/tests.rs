@@ -1,5 +1,8 @@
 //! A revocation while a session moves, against a new store that is slow or fails at the worst time.
 
+#[cfg(feature = "redis")]
+mod lost_lock;
+
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 

@@ -8,6 +8,8 @@ mod moves;
 #[cfg(test)]
 mod php_redis;
 #[cfg(test)]
+mod php_redis_back;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod setup;

@@ -1,25 +1,30 @@
-//! The sessions of phpredis as the old store of `migrate:`: found, locked, and ended when they have
-//! moved. Nothing new is written.
+//! The sessions of phpredis as one of the two stores of `migrate:`. In the old one they are found,
+//! locked, and ended when they have moved; nothing new is written. In the new one they are saved,
+//! too (`saving.rs`).
 //!
 //! Source: redis_session.c of phpredis. Its lock is the key `<key>_LOCK` with a secret, set with NX
 //! and an expiry, and removed by a script that compares the secret. Workers take it if
 //! `redis.session.locking_enabled` is set: then none of them loses a change to a move.
 //!
-//! Invariant: the lock of a worker is never taken away from it, but by a log-out. Not here: the
-//! walk through all sessions for `analyze` and `copy`.
+//! Invariant: the lock of a worker is never taken away from it, but by a log-out. No store of its
+//! own: there are no owners, absolute ends, tombstones and aliases. Not here: the walk through all
+//! sessions for `analyze` and `copy`.
 
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, FromRedisValue, Value};
 use sessile_core::{
-    Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Head, Holder,
-    Key, Limits, Listed, OwnerChange, Ownership, Page, Record, Result, Sessions, SessionsBound,
-    Stat, Store, Ttl, Waiting,
+    Bin, Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Head,
+    Holder, Key, Limits, Listed, OwnerChange, Ownership, Page, Record, Result, Sessions,
+    SessionsBound, Stat, Store, Timestamp, Ttl, Waiting,
 };
 
+use super::saving::left_ms;
 use super::{LOCK_SUFFIX, PREFIX, beginning_with, check_plain};
 use crate::connections::deadline::Deadline;
+use crate::connections::doubt::change;
 use crate::connections::key_value;
+use crate::layouts::Side;
 use crate::locks::byte_lock::jittered;
 use crate::locks::check_process;
 use crate::locks::token::new_token;
@@ -40,10 +45,11 @@ if redis.call('GET', KEYS[2]) == ARGV[1] then
     redis.call('DEL', KEYS[2])
 end
 return 0";
-/// Answers -1 if the lock is another's by now.
+/// Answers -1 if the lock is another's by now, or nobody's; -2 if the session is gone, too, that
+/// must be there (ARGV 3).
 const TOUCH: &str = "
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then
-    return -1
+    return (ARGV[3] == '1' and redis.call('EXISTS', KEYS[1]) == 0) and -2 or -1
 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
 
@@ -52,10 +58,18 @@ const PAUSE_MAX: Duration = Duration::from_millis(5);
 /// As in the store for our own sessions.
 const COUNT_FOR: Duration = Duration::from_secs(5);
 const STEP: usize = 1_000;
+/// The server ends sessions by its own clock.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
-pub fn open(url: &StoreUrl, label: String, lock_ttl: Duration, clock: &Clock) -> Result<Sessions> {
+pub fn open(
+    url: &StoreUrl,
+    label: String,
+    (side, lock_ttl): (Side, Duration),
+    clock: &Clock,
+) -> Result<Sessions> {
     let store = PhpRedis {
         clock: clock.clone(),
+        side,
         prefix: key_value::foreign_prefix(url, PREFIX)?,
         lock_ttl,
         servers: Servers::parse(url)?,
@@ -67,39 +81,70 @@ pub fn open(url: &StoreUrl, label: String, lock_ttl: Duration, clock: &Clock) ->
     Ok(Sessions::new(label, store, registry::limits(url)?))
 }
 
-struct PhpRedis {
-    clock: Clock,
+pub struct PhpRedis {
+    pub clock: Clock,
+    side: Side,
     prefix: String,
-    lock_ttl: Duration,
+    pub lock_ttl: Duration,
     servers: Servers,
 }
 
-struct Held {
-    key: Key,
+pub struct Held {
+    pub key: Key,
     secret: String,
     pid: u32,
+    /// When the session ends that was there; `None` if there was none.
+    pub expires: Option<Timestamp>,
+}
+
+impl Held {
+    /// Whether the session must be there still, if nobody has ended it.
+    fn must_exist(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires > now.plus(CLOCKS_DIFFER))
+    }
 }
 
 impl PhpRedis {
-    fn soon(&self) -> Deadline {
+    pub fn soon(&self) -> Deadline {
         self.servers.deadline(Duration::ZERO)
     }
 
-    /// The names of the session and of its lock.
-    fn names(&self, key: &Key) -> [Vec<u8>; 2] {
-        let session = format!("{}{}", self.prefix, key.id()).into_bytes();
+    /// The names of the session and of its lock. What belongs to another bin has a name that no
+    /// session has: a colon is in no session id.
+    pub fn names(&self, key: &Key) -> [Vec<u8>; 2] {
+        let (prefix, id) = (&self.prefix, key.id());
+        let session = match key.bin() {
+            bin if *bin == Bin::SESSION => format!("{prefix}{id}"),
+            bin => format!("{prefix}{}:{id}", bin.name()),
+        };
+        let session = session.into_bytes();
         let lock = [session.as_slice(), LOCK_SUFFIX].concat();
         [session, lock]
     }
 
-    fn ask<T: FromRedisValue>(&self, deadline: Deadline, key: &Key, command: &Cmd) -> Result<T> {
+    pub fn ask<T: FromRedisValue>(
+        &self,
+        deadline: Deadline,
+        key: &Key,
+        command: &Cmd,
+    ) -> Result<T> {
         self.servers.with(deadline, key, |connection| command.query(connection))
     }
 
-    /// Each script may run twice with the effect of once.
+    /// A script about a session and its lock. Each may run twice with the effect of once.
     fn script(&self, source: &str, key: &Key, secret: &str, ms: u64) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(source).arg(2).arg(self.names(key).as_slice()).arg(secret).arg(ms);
+        command
+    }
+
+    /// A script that changes the session of a lease. Its first arguments are the secret, `ms`, and
+    /// whether the session must be there.
+    pub fn script_of(&self, source: &str, held: &Held, others: &[Vec<u8>], ms: u64) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(source).arg(2 + others.len()).arg(self.names(&held.key).as_slice());
+        command.arg(others).arg(held.secret.as_str()).arg(ms);
+        command.arg(u8::from(held.must_exist(self.clock.now())));
         command
     }
 
@@ -165,17 +210,34 @@ impl PhpRedis {
     }
 }
 
+impl PhpRedis {
+    fn check_writable(&self) -> Result<()> {
+        if self.side == Side::New { Ok(()) } else { Err(read_only()) }
+    }
+}
+
 /// Whether the name of a session would be that of a lock.
-fn is_lock(key: &Key) -> bool {
+pub fn is_lock(key: &Key) -> bool {
     key.id().as_bytes().ends_with(LOCK_SUFFIX)
 }
 
 fn read_only() -> Error {
     Error::new(ErrorKind::Unsupported, "nothing new is written into the sessions of phpredis")
-        .advice("name them as the old store: migrate:?from=php+redis://HOST&to=URL")
+        .advice("a site that goes back has them as the new store: migrate:?from=URL&to=php+redis:")
 }
 
-fn ms(duration: Duration) -> u64 {
+/// The meaning of what a script answers about a lease: whether it was done.
+pub fn verdict(answer: i64) -> Result<bool> {
+    match answer {
+        -1 => Err(Error::from(ErrorKind::Stale)
+            .advice("raise lock_ttl_ms if requests may take longer than it")),
+        -2 => Err(ErrorKind::Destroyed.into()),
+        -3 => Err(ErrorKind::Exists.into()),
+        done => Ok(done == 1),
+    }
+}
+
+pub fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -214,12 +276,14 @@ impl Store for PhpRedis {
         let (start, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
             let answer: Option<(i64, Option<Vec<u8>>)> = self.ask(deadline, key, &command)?;
-            let held = Held { key: key.clone(), secret: secret.clone(), pid: std::process::id() };
+            let (key, secret) = (key.clone(), secret.clone());
+            let mut held = Held { key, secret, pid: std::process::id(), expires: None };
             if let Some((ttl, payload)) = answer {
                 let record = match self.record(ttl, payload) {
                     Ok(record) => record,
                     Err(error) => return self.release(held).and(Err(error)),
                 };
+                held.expires = record.as_ref().map(|record| record.head.expires);
                 let found = Found { record, ..Found::default() };
                 return Ok((held, self.clock.now().as_ms(), found));
             }
@@ -243,26 +307,39 @@ impl Store for PhpRedis {
         let (payload, ttl, is_locked): (Option<Vec<u8>>, i64, bool) =
             self.servers.with(self.soon(), key, |connection| asked.query(connection))?;
         let mut record = self.record(ttl, payload)?;
-        if record.is_none() && is_locked {
-            // A worker has sent this id to its visitor and saves soon: whoever begins waits.
+        if record.is_none() && is_locked && self.side == Side::Old {
+            // A worker has sent this id to its visitor and saves soon: whoever begins waits. In the
+            // new store a session that moves has such a lock, and is in the old one.
             let left = i64::try_from(self.lock_ttl.as_millis()).unwrap_or(i64::MAX);
             record = self.head(left).map(|head| Record { payload: Vec::new(), head });
         }
         Ok(Found { record, ..Found::default() })
     }
 
-    fn create(&self, _: &Key, _: &[u8], _: Ttl) -> Result<()> {
-        Err(read_only())
+    fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
+        self.check_writable()?;
+        change(|| self.create_new(key, payload, ttl))
     }
 
-    fn commit(&self, held: Held, _: &[u8], _: Ttl, _: OwnerChange) -> Result<()> {
-        self.release(held).and_then(|()| Err(read_only()))
+    fn commit(&self, held: Held, payload: &[u8], ttl: Ttl, _: OwnerChange) -> Result<()> {
+        check_process(held.pid)?;
+        if let Err(error) = self.check_writable() {
+            return self.release(held).and(Err(error));
+        }
+        match change(|| self.save(&held, payload, ttl)) {
+            // The server had no memory, or did not answer.
+            Err(error) if !matches!(error.kind(), ErrorKind::Stale | ErrorKind::Destroyed) => {
+                let _ = self.release(held);
+                Err(error)
+            }
+            saved => saved,
+        }
     }
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
         let [session, _] = self.names(key);
         let mut touch = redis::cmd("PEXPIRE");
-        touch.arg(session).arg(ttl.idle_ms());
+        touch.arg(session).arg(left_ms(ttl));
         match self.ask(self.soon(), key, &touch)? {
             1 => Ok(()),
             _ => Err(ErrorKind::Gone.into()),
@@ -271,12 +348,13 @@ impl Store for PhpRedis {
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         check_process(held.pid)?;
-        let touch = self.script(TOUCH, &held.key, &held.secret, ttl.idle_ms());
-        match self.ask(self.soon(), &held.key, &touch)? {
-            1 => Ok(()),
-            -1 => Err(ErrorKind::Stale.into()),
-            _ => Err(ErrorKind::Gone.into()),
+        let left = left_ms(ttl);
+        let touch = self.script_of(TOUCH, held, &[], left);
+        if !verdict(self.ask(self.soon(), &held.key, &touch)?)? {
+            return Err(ErrorKind::Gone.into());
         }
+        held.expires = Some(self.clock.now().plus(Duration::from_millis(left)));
+        Ok(())
     }
 
     fn release(&self, held: Held) -> Result<()> {
@@ -297,8 +375,10 @@ impl Store for PhpRedis {
         self.ask::<Value>(self.soon(), key, &delete).map(drop)
     }
 
-    fn regenerate(&self, _: &mut Held, _: &Key, _: Duration) -> Result<()> {
-        Err(read_only())
+    fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
+        check_process(held.pid)?;
+        self.check_writable()?;
+        change(|| self.give_id(held, new, grace))
     }
 
     fn stat(&self) -> Result<Stat> {
