@@ -64,7 +64,7 @@ move() {
     fi
     stop "$pool"
     pool=
-    rm -f "$dir/fpm" "$dir"/fpm.conf* "$dir"/phase.* "$dir"/after.*
+    rm -f "$dir/fpm" "$dir"/fpm.conf* "$dir"/step.* "$dir"/after.*
 }
 
 files="files:$dir/sessions?php=1"
@@ -99,7 +99,7 @@ pool sessile "$new" >"$dir/fpm.conf.2"
 pool sessile "migrate:?from=$new&to=$old" >"$dir/fpm.conf.3"
 pool redis "unix://$dir/redis" >"$dir/fpm.conf.4"
 
-# After a phase phpredis has so many sessions, and no lock: has PHASE SESSIONS
+# After a step phpredis has so many sessions, and no lock: has STEP SESSIONS
 has() {
     cat >"$dir/after.$1" <<END
 keys=\$(redis-cli -s "$dir/redis" --scan --pattern 'PHPREDIS_SESSION:*' | sort -u | wc -l)

@@ -1,11 +1,12 @@
 <?php
 // Visitors come back again and again while the site changes its store:
-// php load.php PORT DIRECTORY PID VISITORS [RATE]. PID is that of php-fpm, which is reloaded with each of
-// the files DIRECTORY/fpm.conf.1, .2, ...; DIRECTORY/after.1, ... are run after the visits that follow.
+// php load.php PORT DIRECTORY PID VISITORS [RATE]. PID is that of php-fpm, which is reloaded with
+// each of the files DIRECTORY/fpm.conf.1, .2, ... A check DIRECTORY/after.1, ... is run when all
+// visitors have come back after that reload.
 //
-// With a rate, in requests a second, the visitors also come back before the first reload, and the
-// table at the end tells how long they waited. A request that had to be sent late has waited since
-// its time: otherwise the clients would spare a site that stands still.
+// With a rate, in requests a second, there is a reload before that changes nothing, and a table
+// tells how long requests waited from the moment at which they were due: clients that wait for the
+// answer before would spare a site that stands still.
 
 const CLIENTS = 8;
 const RELOAD_S = 2;
@@ -99,14 +100,14 @@ final class Client
     }
 }
 
-/** The clients' reports as one; times only of the last phase. */
-function collect(array $pipes, int $phase): array
+/** The clients' reports as one; times are those since the report before. */
+function collect(array $pipes): array
 {
     $sum = ['requests' => 0, 'logged_out' => 0, 'changed' => 0,
         'waited' => ['reload' => [], 'after' => []]];
     foreach ($pipes as $pipe) {
         $line = fgets($pipe);
-        $line !== false || fail("a client ended in phase $phase");
+        $line !== false || fail('a client has ended');
         $report = json_decode($line, true);
         foreach (['requests', 'logged_out', 'changed'] as $name) {
             $sum[$name] += $report[$name];
@@ -125,7 +126,7 @@ function percentile(array $times, float $part): float
 function row(string $where, array $waited): string
 {
     $all = array_merge($waited['reload'], $waited['after']);
-    return sprintf("%7d %7.1f %7.1f %8.1f %8.1f  %s\n", count($all), percentile($all, 0.5),
+    return sprintf("%8d %7.1f %7.1f %8.1f %8.1f  %s\n", count($all), percentile($all, 0.5),
         percentile($waited['after'], 0.99), percentile($all, 0.99), max($all), $where);
 }
 
@@ -138,7 +139,8 @@ function store_of(string $file): string
     return str_replace([$directory, '"'], '', implode(' ', $found[1]));
 }
 
-$phases = count(glob("$directory/fpm.conf.*"));
+// Step 0 is a reload that changes nothing.
+$steps = range($rate > 0 ? 0 : 1, count(glob("$directory/fpm.conf.*")));
 $pipes = [];
 for ($number = 0; $number < CLIENTS; $number++) {
     $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -146,12 +148,9 @@ for ($number = 0; $number < CLIENTS; $number++) {
         fclose($pair[1]);
         $client = new Client(intdiv($visitors, CLIENTS), $rate / CLIENTS, $pair[0]);
         $client->log_in();
-        if ($rate > 0) {
-            $client->come_back();
-        }
         $client->report();
-        for ($phase = 0; $phase < $phases; $phase++) {
-            $client->come_back("$directory/phase.$phase");
+        foreach ($steps as $step) {
+            $client->come_back("$directory/step.$step");
             $client->come_back();
             $client->report();
         }
@@ -162,31 +161,28 @@ for ($number = 0; $number < CLIENTS; $number++) {
     $pipes[] = $pair[1];
 }
 $start = microtime(true);
+collect($pipes);
 $table = '';
-for ($phase = 0; $phase <= $phases; $phase++) {
-    $sum = collect($pipes, $phase);
-    if ($rate > 0) {
-        $table .= row(store_of("$directory/fpm.conf"), $sum['waited']);
-    }
-    if (is_file("$directory/after.$phase")) {
-        passthru("sh $directory/after.$phase", $code);
-        $code === 0 || fail("the check after phase $phase");
-    }
-    if ($phase < $phases) {
-        rename("$directory/fpm.conf." . $phase + 1, "$directory/fpm.conf");
-        exec("kill -USR2 $server", $output, $code);
-        $code === 0 || fail('php-fpm has ended');
-        sleep(RELOAD_S);
-        touch("$directory/phase.$phase");
+foreach ($steps as $step) {
+    $step === 0 || rename("$directory/fpm.conf.$step", "$directory/fpm.conf");
+    exec("kill -USR2 $server", $output, $code);
+    $code === 0 || fail('php-fpm has ended');
+    sleep(RELOAD_S);
+    touch("$directory/step.$step");
+    $sum = collect($pipes);
+    $table .= row(store_of("$directory/fpm.conf"), $sum['waited']);
+    if (is_file("$directory/after.$step")) {
+        passthru("sh $directory/after.$step", $code);
+        $code === 0 || fail("the check after step $step");
     }
 }
 while (pcntl_wait($status) > 0);
 $seconds = microtime(true) - $start;
-printf("%d visitors, %d requests, %.0f a second, %d changes of the store: %d logged out, %d carts changed\n",
-    intdiv($visitors, CLIENTS) * CLIENTS, $sum['requests'], $sum['requests'] / $seconds, $phases,
-    $sum['logged_out'], $sum['changed']);
-if ($table !== '') {
-    printf("%7s %7s %7s %8s %8s\n%7s %7s %7s %8s %8s  (ms, in the order of the changes)\n%s",
-        'all', 'p50', 'p99', 'p99 with', 'longest', '', '', '', 'reload', '', $table);
+printf("%d visitors, %d requests, %.0f a second, %d changes of the store: %d logged out, " .
+    "%d carts changed\n", intdiv($visitors, CLIENTS) * CLIENTS, $sum['requests'],
+    $sum['requests'] / $seconds, end($steps), $sum['logged_out'], $sum['changed']);
+if ($rate > 0) {
+    printf("%8s %7s %7s %8s %8s\n%8s %7s %7s %8s %8s  (ms)\n%s", 'requests', 'p50', 'p99',
+        'p99 with', 'longest', '', '', '', 'reload', '', $table);
 }
 exit($sum['logged_out'] + $sum['changed'] > 0 ? 1 : 0);

@@ -8,7 +8,7 @@ mod stores;
 
 use std::time::{Duration, Instant};
 
-use sessile_core::{Clock, Error, Sessions};
+use sessile_core::{Clock, Error, ErrorKind, Sessions};
 use sessile_stores::Context;
 use sessile_stores::copy::{Import, Pair, migrate_url};
 use sessile_stores::layouts::{self, Layout, Side};
@@ -68,6 +68,11 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
             false => created(&arguments.to),
         }
     };
+    if Layout::of(&arguments.to).is_some() && !arguments.moves {
+        let why = "sessions of another program are written only by a move";
+        let error = Error::new(ErrorKind::Unsupported, why).advice("add --move");
+        return Err(failed(error));
+    }
     let is_foreign = Layout::of(&arguments.from).is_some();
     if is_foreign && !arguments.moves {
         let from = layouts::open_to_copy(&arguments.from, &context.clock).map_err(failed)?;

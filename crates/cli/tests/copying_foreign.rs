@@ -221,6 +221,34 @@ fn a_move_leaves_nothing_in_redis_but_what_is_in_use() {
 }
 
 #[test]
+fn a_move_back_to_phpredis_leaves_sessions_that_php_finds() {
+    let Some(site) = Site::start() else { return };
+    site.save(&[], 0, 3, "a book");
+    assert_eq!(site.copy(&["--move"]).0, 0);
+    let back = |more: &[&str]| {
+        let output = sessile(&[&["copy", &site.to(), &site.from(), "--pause", "0"], more].concat());
+        (output.status.code().unwrap(), stdout(&output), stderr(&output))
+    };
+    let (code, _, why) = back(&[]);
+    assert!(code == 4 && why.contains("--move"), "{code} {why}");
+    let (code, told, why) = back(&["--move"]);
+    assert_eq!((code, told.as_str()), (0, "3 sessions moved\n"), "{why}");
+    assert!(why.contains("Owners of sessions are not copied"), "{why}");
+    let settings = ["session.use_strict_mode=1", "session.use_cookies=0"];
+    site.php(
+        &settings,
+        "for ($i = 0; $i < 3; $i++) {
+            session_id(\"secret$i\");
+            session_start();
+            session_id() === \"secret$i\" && $_SESSION['n'] === $i || print 'logged out';
+            $_SESSION['cart'] === 'a book' || print 'another cart';
+            session_write_close();
+        }",
+    );
+    assert_eq!(site.new_store().stat().unwrap().sessions, 0);
+}
+
+#[test]
 fn a_session_with_a_malformed_id_is_left_out_with_the_reason() {
     let Some(site) = Site::start() else { return };
     site.save(&[], 0, 2, "a book");
