@@ -103,15 +103,16 @@ impl Copy {
     }
 
     fn all(&mut self, arguments: &CopyArguments, counts: &mut Counts) -> Result<(), Error> {
-        // Another program's storage is not counted beforehand.
-        let bar = bar(if let Copy::Stores(stores) = self { stores.count() } else { 0 });
+        let bar = bar(match self {
+            Copy::Stores(stores) => Some(stores.count()),
+            Copy::Foreign(import) => import.count(),
+        });
         loop {
             let page_start = Instant::now();
             let more = match self {
                 Copy::Stores(stores) => stores.page(arguments.batch, counts, &bar)?,
                 Copy::Foreign(import) => {
                     let (entries, more) = import.page(arguments.batch)?;
-                    bar.inc_length(entries.len() as u64);
                     for entry in &entries {
                         let is_dry = arguments.dry_run || arguments.verify;
                         let outcome =
@@ -124,9 +125,13 @@ impl Copy {
             };
             if !more {
                 bar.finish_and_clear();
-                return Ok(());
+                break;
             }
             std::thread::sleep(arguments.pause.after(page_start.elapsed()));
+        }
+        match self {
+            Copy::Stores(stores) if arguments.moves => stores.count_refused(counts),
+            _ => Ok(()),
         }
     }
 }

@@ -102,7 +102,7 @@ pub fn examine(examination: &Examination) -> Result<Report> {
     if entry.decorates {
         for (_, inner) in url.inner_urls() {
             if Layout::of(&inner).is_some() {
-                // The server of another program's sessions, which are to leave it.
+                // The server of another program's sessions, which move from it or back to it.
                 continue;
             }
             // PHP has the outer URL.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use sessile_core::{Absence, Cursor, Error, ErrorKind, Filter, Key, Sessions};
+use sessile_core::{Absence, Cursor, Detail, Error, ErrorKind, Filter, Key, Sessions};
 use sessile_stores::copy::Pair;
 
 use super::counts::Counts;
@@ -32,6 +32,18 @@ impl Stores {
     /// How many sessions there are, as far as the old store tells.
     pub fn count(&self) -> u64 {
         self.pair.from.stat().map_or(0, |stat| stat.sessions)
+    }
+
+    /// Counts the sessions that another program has under ids that no store of ours takes.
+    pub fn count_refused(&self, counts: &mut Counts) -> Result<(), Error> {
+        for (name, detail) in self.pair.from.details()? {
+            if let ("refused_ids", Detail::Count(number)) = (name, detail)
+                && let Err(refused) = Key::session(".")
+            {
+                counts.refuse_several(number, refused)?;
+            }
+        }
+        Ok(())
     }
 
     /// Copies the next sessions, about so many. Returns whether there are more.

@@ -52,6 +52,12 @@ pub trait Walk {
     /// those of the storage. Entries that were shown before stay valid.
     fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(ScannedEntry)) -> Result<bool>;
 
+    /// About how many entries there are, for a bar of progress; `None` if the storage cannot tell
+    /// without a walk.
+    fn count(&mut self) -> Option<u64> {
+        None
+    }
+
     /// The meaning of this walk's sizes.
     fn sizes(&self) -> Sizes {
         Sizes::Payload
@@ -211,6 +217,10 @@ impl Walk for Labelled {
         self.walk
             .page(entries_max, show)
             .map_err(|error| error.during(Operation::List, &self.label, None))
+    }
+
+    fn count(&mut self) -> Option<u64> {
+        self.walk.count()
     }
 
     fn sizes(&self) -> Sizes {

@@ -7,20 +7,20 @@
 //! `redis.session.locking_enabled` is set: then none of them loses a change to a move.
 //!
 //! Invariant: the lock of a worker is never taken away from it, but by a log-out. No store of its
-//! own: there are no owners, absolute ends, tombstones and aliases. Not here: the walk through all
-//! sessions for `analyze` and `copy`.
+//! own: there are no owners, absolute ends, tombstones and aliases. Listings are in `listing.rs`.
 
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, FromRedisValue, Value};
 use sessile_core::{
-    Bin, Capabilities, Clock, Cursor, Durability, Error, ErrorKind, Expiry, Filter, Found, Head,
-    Holder, Key, Limits, Listed, OwnerChange, Ownership, Page, Record, Result, Sessions,
-    SessionsBound, Stat, Store, Timestamp, Ttl, Waiting,
+    Bin, Capabilities, Clock, Cursor, Detail, Details, Durability, Error, ErrorKind, Expiry,
+    Filter, Found, Head, Holder, Key, Limits, OwnerChange, Ownership, Page, Record, Result,
+    Sessions, SessionsBound, Stat, Store, Timestamp, Ttl, Waiting,
 };
 
+use super::listing::REFUSED_IDS;
 use super::saving::left_ms;
-use super::{LOCK_SUFFIX, PREFIX, beginning_with, check_plain};
+use super::{LOCK_SUFFIX, PREFIX, check_plain};
 use crate::connections::deadline::Deadline;
 use crate::connections::doubt::change;
 use crate::connections::key_value;
@@ -28,7 +28,6 @@ use crate::layouts::Side;
 use crate::locks::byte_lock::jittered;
 use crate::locks::check_process;
 use crate::locks::token::new_token;
-use crate::redis::failure::unexpected;
 use crate::redis::servers::Servers;
 use crate::registry;
 use crate::store_url::StoreUrl;
@@ -55,9 +54,6 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
 
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
-/// As in the store for our own sessions.
-const COUNT_FOR: Duration = Duration::from_secs(5);
-const STEP: usize = 1_000;
 /// The server ends sessions by its own clock.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
@@ -84,9 +80,9 @@ pub fn open(
 pub struct PhpRedis {
     pub clock: Clock,
     side: Side,
-    prefix: String,
+    pub prefix: String,
     pub lock_ttl: Duration,
-    servers: Servers,
+    pub servers: Servers,
 }
 
 pub struct Held {
@@ -155,7 +151,7 @@ impl PhpRedis {
     }
 
     /// `None` for a session that has ended. One without an end gets one at its next save.
-    fn head(&self, ttl: i64) -> Option<Head> {
+    pub fn head(&self, ttl: i64) -> Option<Head> {
         let now = self.clock.now();
         let left = match ttl {
             -1 => Limits::TTL_MAX,
@@ -171,42 +167,6 @@ impl PhpRedis {
             ends: None,
             owner: None,
         })
-    }
-
-    /// One step of a scan: the next cursor, and the ids that keys of ours can have.
-    fn scan(&self, cursor: &str, count: usize) -> Result<(String, Vec<Key>)> {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(beginning_with(&self.prefix));
-        scan.arg("COUNT").arg(count).arg("TYPE").arg("string");
-        let any_key = Key::session("a")?;
-        let (next, names): (String, Vec<Vec<u8>>) = self.ask(self.soon(), &any_key, &scan)?;
-        let id = |name: &Vec<u8>| {
-            let id = name.strip_prefix(self.prefix.as_bytes())?;
-            Key::session(str::from_utf8(id).ok()?).ok()
-        };
-        let sessions = names.iter().filter(|name| !name.ends_with(LOCK_SUFFIX));
-        Ok((next, sessions.filter_map(id).collect()))
-    }
-
-    /// The sessions of these keys that are still there, without their contents.
-    fn listed(&self, keys: Vec<Key>) -> Result<Vec<Listed>> {
-        let Some(any_key) = keys.first() else { return Ok(Vec::new()) };
-        let mut asked = redis::pipe();
-        for key in &keys {
-            let [session, _] = self.names(key);
-            asked.cmd("PTTL").arg(&session).cmd("STRLEN").arg(&session);
-        }
-        let answers: Vec<i64> =
-            self.servers.with(self.soon(), any_key, |connection| asked.query(connection))?;
-        let (answers, _) = answers.as_chunks::<2>();
-        if answers.len() != keys.len() {
-            return Err(unexpected());
-        }
-        let listed = keys.into_iter().zip(answers).filter_map(|(key, [ttl, bytes])| {
-            let payload_bytes = u64::try_from(*bytes).ok()?;
-            Some(Listed { key, payload_bytes, head: self.head(*ttl)? })
-        });
-        Ok(listed.collect())
     }
 }
 
@@ -382,31 +342,15 @@ impl Store for PhpRedis {
     }
 
     fn stat(&self) -> Result<Stat> {
-        let (now, start) = (self.clock.now(), Instant::now());
-        let (mut stat, mut cursor) = (Stat::default(), "0".to_owned());
-        while !stat.complete && start.elapsed() <= COUNT_FOR {
-            let (next, keys) = self.scan(&cursor, STEP)?;
-            for entry in self.listed(keys)? {
-                stat.count(&entry.head, entry.payload_bytes, now);
-            }
-            stat.complete = next == "0";
-            cursor = next;
-        }
-        // phpredis keeps no moment of a write.
-        stat.oldest_written = None;
-        Ok(stat)
+        self.count_sessions()
     }
 
-    /// The cursor is that of the server. A page may have a few entries more than were asked for.
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
-        let at = match cursor {
-            None => "0",
-            Some(cursor) => cursor
-                .parse(|text| text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text))?,
-        };
-        let (next, keys) = self.scan(at, filter.entries_max)?;
-        let mut entries = self.listed(keys)?;
-        entries.retain(|entry| filter.matches(&entry.key, entry.payload_bytes, None));
-        Ok(Page { entries, next: (next != "0").then_some(Cursor(next)) })
+        self.page(cursor, filter)
+    }
+
+    fn details(&self) -> Result<Details> {
+        let refused = self.count_refused_ids()?;
+        Ok(if refused > 0 { vec![(REFUSED_IDS, Detail::Count(refused))] } else { Vec::new() })
     }
 }
