@@ -260,6 +260,9 @@ fn a_session_with_a_malformed_id_is_left_out_with_the_reason() {
     let (code, told, _) = site.copy(&["--json"]);
     assert_eq!(code, 1);
     assert!(told.contains("\"invalid-id\": 1") && told.contains("\"same\": 2"), "{told}");
+    let (code, told, why) = site.copy(&["--move"]);
+    let expected = "2 sessions moved\n1 session not copied: invalid-id\n";
+    assert_eq!((code, told.as_str()), (1, expected), "{why}");
 }
 
 #[test]

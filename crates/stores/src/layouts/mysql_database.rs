@@ -101,7 +101,7 @@ impl Rows for Database {
     }
 
     fn count(&mut self, table: &Table) -> Result<Option<i64>> {
-        let row = self.ask(&table::count(table))?.into_iter().next();
+        let row = self.ask_with(&table::count(table), &[])?.into_iter().next();
         Ok(row.and_then(|row| number(row.0.into_iter().next()?)?))
     }
 

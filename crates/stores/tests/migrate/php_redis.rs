@@ -128,6 +128,20 @@ fn an_id_whose_first_request_is_under_way_is_waited_for() {
     assert_eq!(site.both.begin(&key("a"), WAIT).unwrap().record.unwrap().payload, b"cart|i:1;");
 }
 
+/// They were not counted, and the old store was told to be empty.
+#[test]
+fn sessions_with_ids_that_no_key_can_have_are_counted() {
+    let Some(mut site) = Site::start() else { return };
+    let refused = |site: &Site| {
+        let mut details = site.both.details().unwrap().into_iter();
+        details.find(|(name, _)| *name == "refused_ids").map(|(_, count)| count)
+    };
+    site.save("a", "cart|i:1;");
+    assert_eq!(refused(&site), None);
+    site.save("b.c", "cart|i:2;");
+    assert_eq!(refused(&site), Some(Detail::Count(1)));
+}
+
 #[test]
 fn nothing_new_is_written_where_phpredis_has_its_sessions() {
     let Some(mut site) = Site::start() else { return };
