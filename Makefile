@@ -17,7 +17,7 @@ MODELS_OF := -p sessile-engine --lib --target-dir target/models
 LOCKED := $(if $(filter true 1,$(CI)),--locked)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test models-briefly check bench compare-trials storm failovers valkey powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products php-session-tests packages packages-check packages-test toolchain node-session-tests python-session-tests
+.PHONY: help run build deps test models-briefly check bench compare-trials storm failovers valkey powercut models kill-steps fuzz php php-memcheck php-versions php-threads php-bench php-gc-bench live-switch php-install capi-install perl perl-bench perl-session-tests python python-test python-bench node node-test node-bench example test-products php-session-tests packages packages-check packages-test toolchain node-session-tests python-session-tests
 
 help: ## Lists the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-17s %s\n", $$1, $$2 }'
@@ -94,6 +94,9 @@ php-bench: php ## Measures it beside PHP's files, APCu and phpredis (ROUNDS=30 C
 
 php-gc-bench: php ## Measures starts beside garbage collection, and the deletion of nine of ten sessions (ROUNDS=5 CALLS=2000 SESSIONS=550000)
 	@sh scripts/php.sh gc-bench $(or $(ROUNDS),5) $(or $(CALLS),2000) $(or $(SESSIONS),550000)
+
+live-switch: php ## Moves a site under php-fpm between stores and back, with phpredis and PHP's files, and times its requests (VISITORS=10000 RATE=200)
+	@sh scripts/php.sh live-switch $(or $(VISITORS),10000) $(or $(RATE),200)
 
 capi-install: toolchain ## Installs the C interface, shared and static, with a pkg-config file (PREFIX=/usr/local)
 	@sh scripts/capi.sh install $(or $(PREFIX),/usr/local)

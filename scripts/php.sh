@@ -8,6 +8,9 @@
 #
 #   sh scripts/php.sh test       bindings/php/tests on several stores, php-fpm, Apache, the switch
 #                                from PHP's files, copies, products, examples/php, small benchmarks
+#   sh scripts/php.sh live-switch
+#                                moves a site between stores under load and times its requests
+#                                (VISITORS RATE)
 #   sh scripts/php.sh products   checks real products on the store STORE (SETTING=VALUE)
 #   sh scripts/php.sh session-tests
 #                                runs the tests of PHP's own session extension
@@ -88,6 +91,9 @@ test)
         echo "$rows" | grep 'sessile.* checked'
     done
     ;;
+live-switch)
+    sh scripts/php_move_test.sh "$php" "$module" "${2:-10000}" "${3:-200}"
+    ;;
 products)
     sh scripts/php_sites_test.sh "$php" "$module" "${STORE:-}" "${2:-}"
     ;;
@@ -118,8 +124,8 @@ install)
     echo "add to php.ini: extension=sessile"
     ;;
 *)
-    echo "usage: sh scripts/php.sh build|test|products|session-tests|memcheck|example|bench|" \
-        "gc-bench|install" >&2
+    echo "usage: sh scripts/php.sh build|test|live-switch|products|session-tests|memcheck|" \
+        "example|bench|gc-bench|install" >&2
     exit 2
     ;;
 esac

@@ -1,10 +1,14 @@
 #!/bin/sh
 # Tests that a site under php-fpm moves from PHP's own files to another store and back, and from
-# phpredis to Redis, under load, with nobody logged out: php_move_test.sh PHP MODULE [VISITORS]
+# phpredis to Redis and back, under load, with nobody logged out:
+# php_move_test.sh PHP MODULE [VISITORS [RATE]]. With a rate of requests a second it tells how long
+# they waited.
 set -eu
 cd "$(dirname "$0")/.."
 php=$1
 module=$2
+visitors=${3:-200}
+rate=${4:-0}
 . scripts/php_servers.sh
 find_fpm
 
@@ -47,12 +51,12 @@ php_admin_value[session.save_path] = "$2"
 END
 }
 
-# Visitors come back while php-fpm goes through $dir/fpm.conf and $dir/fpm.conf.*: move VISITORS
+# Visitors come back while php-fpm goes through $dir/fpm.conf and $dir/fpm.conf.*
 move() {
     PHP_INI_SCAN_DIR='' "$fpm" -c "$dir/php.ini" -y "$dir/fpm.conf" 2>/dev/null &
     pool=$!
     wait_for "$dir/fpm" "$dir/fpm.log"
-    if ! "$php" -n bindings/php/switching/load.php "$port" "$dir" "$pool" "$1" ||
+    if ! "$php" -n bindings/php/switching/load.php "$port" "$dir" "$pool" "$visitors" "$rate" ||
         grep -E 'ERROR|PHP (Warning|Fatal)' "$dir/fpm.log" | grep -v 'child failed to initialize'
     then
         tail -n 20 "$dir/fpm.log" "$dir/nginx.log" >&2
@@ -60,7 +64,7 @@ move() {
     fi
     stop "$pool"
     pool=
-    rm -f "$dir/fpm" "$dir"/fpm.conf* "$dir"/phase.*
+    rm -f "$dir/fpm" "$dir"/fpm.conf* "$dir"/step.* "$dir"/after.*
 }
 
 files="files:$dir/sessions?php=1"
@@ -72,9 +76,9 @@ pool sessile "migrate:?from=$files&to=$engine" >"$dir/fpm.conf.2"
 pool sessile "$engine" >"$dir/fpm.conf.3"
 pool sessile "migrate:?from=$engine&to=$files" >"$dir/fpm.conf.4"
 pool files "$dir/sessions" >"$dir/fpm.conf.5"
-move "${3:-200}"
+move
 
-echo "php-fpm $version moves from phpredis to redis:, under load"
+echo "php-fpm $version moves from phpredis to redis: and back, under load"
 if ! command -v redis-server >/dev/null || ! command -v redis-cli >/dev/null ||
     [ "$("$php" -n -d extension=igbinary -d extension=redis -r 'echo 1;' 2>&1)" != 1 ]; then
     echo "skipped: redis-server, redis-cli or PHP's extensions igbinary and redis (not installed)"
@@ -87,12 +91,24 @@ redis=$!
 wait_for "$dir/redis" "$dir/redis.log"
 printf '%s\n' extension=igbinary extension=redis redis.session.locking_enabled=1 \
     redis.session.lock_expire=60 >>"$dir/php.ini"
+old=php+redis+unix:$dir/redis
+new=redis+unix:$dir/redis
 pool redis "unix://$dir/redis" >"$dir/fpm.conf"
-pool sessile "migrate:?from=php+redis+unix:$dir/redis&to=redis+unix:$dir/redis" >"$dir/fpm.conf.1"
-pool sessile "redis+unix:$dir/redis" >"$dir/fpm.conf.2"
-move "${3:-200}"
-left=$(redis-cli -s "$dir/redis" --scan --pattern 'PHPREDIS_SESSION:*')
-if [ -n "$left" ]; then
-    echo "sessions or locks are left where phpredis had them" >&2
+pool sessile "migrate:?from=$old&to=$new" >"$dir/fpm.conf.1"
+pool sessile "$new" >"$dir/fpm.conf.2"
+pool sessile "migrate:?from=$new&to=$old" >"$dir/fpm.conf.3"
+pool redis "unix://$dir/redis" >"$dir/fpm.conf.4"
+
+# After a step phpredis has so many sessions, and no lock: has STEP SESSIONS
+has() {
+    cat >"$dir/after.$1" <<END
+keys=\$(redis-cli -s "$dir/redis" --scan --pattern 'PHPREDIS_SESSION:*' | sort -u | wc -l)
+[ "\$keys" = $2 ] || {
+    echo "phpredis has \$keys sessions and locks in place of $2" >&2
     exit 1
-fi
+}
+END
+}
+has 2 0
+has 4 $((visitors / 8 * 8))
+move

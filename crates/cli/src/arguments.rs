@@ -200,7 +200,7 @@ pub struct CopyArguments {
     /// php+redis:, symfony+mysql:, drupal+mysql: (Drupal 7), django+postgres: and the like, as in
     /// `sessile analyze --help`
     pub from: String,
-    /// The store that gets them; created if it does not exist
+    /// The store that gets them, created if it does not exist; with --move also php+redis:
     pub to: String,
     /// Move them, under the locks of both stores: for a site in use whose workers have
     /// migrate:?from=FROM&to=TO

@@ -8,10 +8,10 @@ mod stores;
 
 use std::time::{Duration, Instant};
 
-use sessile_core::{Clock, Error, Sessions};
+use sessile_core::{Clock, Error, ErrorKind, Sessions};
 use sessile_stores::Context;
 use sessile_stores::copy::{Import, Pair, migrate_url};
-use sessile_stores::layouts::{self, Layout};
+use sessile_stores::layouts::{self, Layout, Side};
 
 use self::counts::Counts;
 use self::stores::Stores;
@@ -51,13 +51,31 @@ pub fn run(arguments: &CopyArguments) -> CommandResult {
 fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
     let context = Context { clock: Clock::system() };
     let created = |url: &str| Ok(sessile_stores::open(url, &context)?);
+    let foreign = |url: &str, side| -> Result<Sessions, CommandFailure> {
+        Ok(layouts::open_to_move(url, side, LOCK_TTL, &context.clock)?)
+    };
+    let is_dry = arguments.dry_run || arguments.verify;
     // A dry run creates no store.
     let new_store = || -> Result<Sessions, CommandFailure> {
-        match arguments.dry_run || arguments.verify {
+        match is_dry {
+            _ if arguments.moves && Layout::of(&arguments.to).is_some() => {
+                foreign(&arguments.to, Side::New)
+            }
             true => existing_store::open_to_look(&arguments.to),
             false => created(&arguments.to),
         }
     };
+    if Layout::of(&arguments.to).is_some() && !arguments.moves {
+        let why = "sessions of another program are written only by a move";
+        let error = Error::new(ErrorKind::Unsupported, why).advice(match is_dry {
+            true => {
+                "leave --dry-run and --verify away and add --move; before it, `sessile stat` of \
+                 migrate:?from=FROM&to=TO counts what is left to move"
+            }
+            false => "add --move",
+        });
+        return Err(error.into());
+    }
     let is_foreign = Layout::of(&arguments.from).is_some();
     if is_foreign && !arguments.moves {
         let from = layouts::open_to_copy(&arguments.from, &context.clock)?;
@@ -65,7 +83,7 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
         return Ok(Copy::Foreign(import));
     }
     let from = match is_foreign {
-        true => layouts::open_to_move(&arguments.from, LOCK_TTL, &context.clock)?,
+        true => foreign(&arguments.from, Side::Old)?,
         false => existing_store::open_to_look(&arguments.from)?,
     };
     let to = new_store()?;
@@ -76,7 +94,8 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
     if pair.loses_owners() {
         eprintln!("Owners of sessions are not copied: {} keeps none.", pair.to.label());
     }
-    Ok(Copy::Stores(Stores::new(pair, both, arguments.dry_run || arguments.verify)))
+    let is_way_back = Layout::of(&arguments.to).is_some();
+    Ok(Copy::Stores(Stores::new(pair, both, is_way_back, is_dry)))
 }
 
 impl Copy {
@@ -88,15 +107,16 @@ impl Copy {
     }
 
     fn all(&mut self, arguments: &CopyArguments, counts: &mut Counts) -> Result<(), Error> {
-        // Another program's storage is not counted beforehand.
-        let bar = bar(if let Copy::Stores(stores) = self { stores.count() } else { 0 });
+        let bar = bar(match self {
+            Copy::Stores(stores) => Some(stores.count()),
+            Copy::Foreign(import) => import.count(),
+        });
         loop {
             let page_start = Instant::now();
             let more = match self {
                 Copy::Stores(stores) => stores.page(arguments.batch, counts, &bar)?,
                 Copy::Foreign(import) => {
                     let (entries, more) = import.page(arguments.batch)?;
-                    bar.inc_length(entries.len() as u64);
                     for entry in &entries {
                         let is_dry = arguments.dry_run || arguments.verify;
                         let outcome =
@@ -109,9 +129,13 @@ impl Copy {
             };
             if !more {
                 bar.finish_and_clear();
-                return Ok(());
+                break;
             }
             std::thread::sleep(arguments.pause.after(page_start.elapsed()));
+        }
+        match self {
+            Copy::Stores(stores) if arguments.moves => stores.count_refused(counts),
+            _ => Ok(()),
         }
     }
 }

@@ -34,12 +34,15 @@ pub fn print_unless_closed(text: &str) -> Result<bool, CommandFailure> {
     }
 }
 
-/// A bar with rate and time left; silent if standard error is not a terminal.
-pub fn bar(total: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template(
-        "[{elapsed}] {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left",
-    ) {
+/// A bar with rate and time left, or with the rate alone if the total is unknown; silent if
+/// standard error is not a terminal.
+pub fn bar(total: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+    let template = match total {
+        Some(_) => "[{elapsed}] {wide_bar} {human_pos} of {human_len}, {per_sec}, {eta} left",
+        None => "[{elapsed}] {spinner} {human_pos}, {per_sec}",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar

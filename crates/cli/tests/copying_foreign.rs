@@ -221,6 +221,34 @@ fn a_move_leaves_nothing_in_redis_but_what_is_in_use() {
 }
 
 #[test]
+fn a_move_back_to_phpredis_leaves_sessions_that_php_finds() {
+    let Some(site) = Site::start() else { return };
+    site.save(&[], 0, 3, "a book");
+    assert_eq!(site.copy(&["--move"]).0, 0);
+    let back = |more: &[&str]| {
+        let output = sessile(&[&["copy", &site.to(), &site.from(), "--pause", "0"], more].concat());
+        (output.status.code().unwrap(), stdout(&output), stderr(&output))
+    };
+    let (code, _, why) = back(&[]);
+    assert!(code == 4 && why.contains("--move"), "{code} {why}");
+    let (code, told, why) = back(&["--move"]);
+    assert_eq!((code, told.as_str()), (0, "3 sessions moved\n"), "{why}");
+    assert!(why.contains("Owners of sessions are not copied"), "{why}");
+    let settings = ["session.use_strict_mode=1", "session.use_cookies=0"];
+    site.php(
+        &settings,
+        "for ($i = 0; $i < 3; $i++) {
+            session_id(\"secret$i\");
+            session_start();
+            session_id() === \"secret$i\" && $_SESSION['n'] === $i || print 'logged out';
+            $_SESSION['cart'] === 'a book' || print 'another cart';
+            session_write_close();
+        }",
+    );
+    assert_eq!(site.new_store().stat().unwrap().sessions, 0);
+}
+
+#[test]
 fn a_session_with_a_malformed_id_is_left_out_with_the_reason() {
     let Some(site) = Site::start() else { return };
     site.save(&[], 0, 2, "a book");
@@ -232,6 +260,9 @@ fn a_session_with_a_malformed_id_is_left_out_with_the_reason() {
     let (code, told, _) = site.copy(&["--json"]);
     assert_eq!(code, 1);
     assert!(told.contains("\"invalid-id\": 1") && told.contains("\"same\": 2"), "{told}");
+    let (code, told, why) = site.copy(&["--move"]);
+    let expected = "2 sessions moved\n1 session not copied: invalid-id\n";
+    assert_eq!((code, told.as_str()), (1, expected), "{why}");
 }
 
 #[test]
@@ -275,8 +306,8 @@ fn sessions_of_apache_session_are_copied_as_perl_has_written_them() {
 #[test]
 fn what_cannot_be_copied_makes_no_store_and_is_refused_with_a_way_out() {
     let dir = tempfile::tempdir().unwrap();
+    let to = format!("files:{}/new", dir.path().display());
     let refused = |from: &str, more: &[&str]| {
-        let to = format!("files:{}/new", dir.path().display());
         let output = sessile(&[&["copy", from, &to], more].concat());
         assert!(!Path::new(&format!("{}/new", dir.path().display())).exists());
         (output.status.code().unwrap(), stderr(&output))
@@ -292,4 +323,10 @@ fn what_cannot_be_copied_makes_no_store_and_is_refused_with_a_way_out() {
     assert!(code == 3 && why.contains("php+redis+unix:/nowhere"), "{code} {why}");
     let (code, why) = refused("php+redis+unix:/nowhere?nonsense=1", &[]);
     assert!(code == 2 && why.contains("unknown option"), "{code} {why}");
+    // --move goes neither with --verify nor with --dry-run.
+    for (option, advice) in [("--pause=0", "add --move"), ("--verify", "leave --dry-run and")] {
+        let output = sessile(&["copy", &to, "php+redis+unix:/nowhere", option]);
+        let (code, why) = (output.status.code().unwrap(), stderr(&output));
+        assert!(code == 4 && why.contains(advice), "{code} {why}");
+    }
 }

@@ -23,7 +23,7 @@ use sessile_core::{
     HeldLock, Key, Lease, Owner, OwnerChange, Page, Result, Sessions, Stat, Store, Swept, Ttl,
 };
 
-use crate::layouts::{self, Layout};
+use crate::layouts::{self, Layout, Side};
 use crate::locks::process_local::ProcessLocal;
 use crate::locks::token;
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
@@ -40,7 +40,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     decorates: true,
     options: &[
         option("from", "URL of the old store, also php+redis://host; nothing new is written there"),
-        option("to", "URL of the new store; `&` in both is written %26, `#` %23, `%` %25"),
+        option("to", "URL of the new store, as from; `&` in both is written %26, `#` %23, `%` %25"),
         option(LOCK_TTL, "passed on to both stores, where their locks end with time"),
     ],
     server: None,
@@ -53,8 +53,9 @@ pub const ENTRY: StoreEntry = StoreEntry {
     drop: Err("remove the stores that its URL names, one by one"),
 };
 
+const FORM: &str = "write migrate:?from=URL&to=URL";
+
 fn inner_urls(url: &StoreUrl) -> Result<[&str; 2]> {
-    const FORM: &str = "write migrate:?from=URL&to=URL";
     if !url.parts().path().is_empty() || url.parts().host().is_some() {
         return Err(invalid("migrate: takes no path").advice(FORM));
     }
@@ -70,18 +71,24 @@ fn inner_urls(url: &StoreUrl) -> Result<[&str; 2]> {
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let [from, to] = inner_urls(url)?;
     let lock_ttl = url.text(LOCK_TTL).map(|value| (LOCK_TTL, value.to_owned()));
-    let open = |option, url| open_inner(("migrate:", option), url, lock_ttl.as_slice(), context);
-    let old = inner_url(from);
-    let old_forgets = Layout::of(&old).is_some();
-    let from = match Layout::of(&old) {
-        Some(_) => layouts::open_to_move(&old, token::lock_ttl(url)?, &context.clock)?,
-        None => open("from", from)?,
+    let open = |option, url_of_store: &str, side| {
+        let inner = inner_url(url_of_store);
+        match Layout::of(&inner) {
+            Some(_) => layouts::open_to_move(&inner, side, token::lock_ttl(url)?, &context.clock),
+            None => open_inner(("migrate:", option), url_of_store, lock_ttl.as_slice(), context),
+        }
     };
-    let to = open("to", to)?;
+    let is_foreign = |url: &str| Layout::of(&inner_url(url)).is_some();
+    let (old_forgets, new_forgets) = (is_foreign(from), is_foreign(to));
+    if old_forgets && new_forgets {
+        return Err(invalid("neither store is one of Sessile").advice(FORM));
+    }
+    let (from, to) = (open("from", from, Side::Old)?, open("to", to, Side::New)?);
     let limits = registry::limits(url)?;
     let label = format!("migrate:from={},to={}", from.label(), to.label());
     let clock = context.clock.clone();
-    let store = Migrate { from, to, old_forgets, clock, swept_to: ProcessLocal::default() };
+    let swept_to = ProcessLocal::default();
+    let store = Migrate { from, to, old_forgets, new_forgets, clock, swept_to };
     Ok(Sessions::new(label, store, limits))
 }
 
@@ -95,6 +102,8 @@ struct Migrate {
     to: Sessions,
     /// Another program writes there, which keeps no tombstones.
     old_forgets: bool,
+    /// The same of the new store, from which sessions may come back.
+    new_forgets: bool,
     clock: Clock,
     swept_to: ProcessLocal<SweepPosition>,
 }

@@ -29,11 +29,15 @@ impl Counts {
     }
 
     pub fn refuse(&mut self, error: Error) -> Result<(), Error> {
+        self.refuse_several(1, error)
+    }
+
+    pub fn refuse_several(&mut self, sessions: u64, error: Error) -> Result<(), Error> {
         if !is_of_one_session(&error) {
             return Err(error);
         }
         let first = || (0, format!("{error:#}"));
-        self.refused.entry(error.kind().code()).or_insert_with(first).0 += 1;
+        self.refused.entry(error.kind().code()).or_insert_with(first).0 += sessions;
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use sessile_core::{Absence, Cursor, Error, ErrorKind, Filter, Key, Sessions};
-use sessile_stores::copy::Pair;
+use sessile_core::{Absence, Cursor, Detail, Error, ErrorKind, Filter, Key, Sessions};
+use sessile_stores::copy::{Pair, end_without_tombstone};
 
 use super::counts::Counts;
 
@@ -15,14 +15,16 @@ pub struct Stores {
     pair: Pair,
     /// The two stores as one that moves sessions.
     both: Option<Sessions>,
+    /// The new store is another program's.
+    is_way_back: bool,
     is_dry: bool,
     /// Behind the last page.
     cursor: Option<Cursor>,
 }
 
 impl Stores {
-    pub fn new(pair: Pair, both: Option<Sessions>, is_dry: bool) -> Stores {
-        Stores { pair, both, is_dry, cursor: None }
+    pub fn new(pair: Pair, both: Option<Sessions>, is_way_back: bool, is_dry: bool) -> Stores {
+        Stores { pair, both, is_way_back, is_dry, cursor: None }
     }
 
     pub fn labels(&self) -> [&str; 2] {
@@ -32,6 +34,18 @@ impl Stores {
     /// How many sessions there are, as far as the old store tells.
     pub fn count(&self) -> u64 {
         self.pair.from.stat().map_or(0, |stat| stat.sessions)
+    }
+
+    /// Counts the sessions that another program has under ids that no store of ours takes.
+    pub fn count_refused(&self, counts: &mut Counts) -> Result<(), Error> {
+        for (name, detail) in self.pair.from.details()? {
+            if let ("refused_ids", Detail::Count(number)) = (name, detail)
+                && let Err(refused) = Key::session(".")
+            {
+                counts.refuse_several(number, refused)?;
+            }
+        }
+        Ok(())
     }
 
     /// Copies the next sessions, about so many. Returns whether there are more.
@@ -83,12 +97,13 @@ impl Stores {
         if found.record.is_none() || found.moved_to.is_some() {
             return Ok(());
         }
-        let left = from.begin_at_once(key)?;
+        let mut left = from.begin_at_once(key)?;
         if left.record.is_none() || left.moved {
             return Ok(());
         }
         match self.pair.to.sync() {
             Err(error) if *error.kind() != ErrorKind::Unsupported => Err(error),
+            _ if self.is_way_back => end_without_tombstone(from, &mut left.lease, key),
             _ => from.destroy(key),
         }
     }

@@ -55,6 +55,11 @@ impl Import {
         [&self.label, self.to.label()]
     }
 
+    /// About how many entries the old storage has, as far as it can tell.
+    pub fn count(&mut self) -> Option<u64> {
+        self.walk.count()
+    }
+
     /// The next sessions, about so many, without their contents, and whether there are more.
     ///
     /// # Errors

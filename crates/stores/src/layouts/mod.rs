@@ -52,6 +52,12 @@ pub trait Walk {
     /// those of the storage. Entries that were shown before stay valid.
     fn page(&mut self, entries_max: usize, show: &mut dyn FnMut(ScannedEntry)) -> Result<bool>;
 
+    /// About how many entries there are, for a bar of progress; `None` if the storage cannot tell
+    /// without a walk.
+    fn count(&mut self) -> Option<u64> {
+        None
+    }
+
     /// The meaning of this walk's sizes.
     fn sizes(&self) -> Sizes {
         Sizes::Payload
@@ -91,14 +97,23 @@ pub struct Layout {
     pub of_connection: fn(&str) -> &'static [OptionHelp],
     /// The option with which a walk shows sessions and nothing else, if it needs one.
     pub(crate) sessions_only: Option<(&'static str, &'static str)>,
-    /// Opens it as the old store of sessions that move.
+    /// Opens it as one of the two stores of sessions that move.
     pub(crate) store: Option<OpenStore>,
     /// Opens it. The URL is without the program's name and has only known options.
     pub(crate) open: fn(&StoreUrl, &Clock) -> Result<Box<dyn Walk>>,
 }
 
+/// One of the two stores of sessions that move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The old store: sessions are found, locked and ended there, and nothing new is written.
+    Old,
+    /// The new store: sessions are saved there as the program saves them.
+    New,
+}
+
 /// From a URL, its label, how long a lock lives whose holder has died, and the clock.
-pub(crate) type OpenStore = fn(&StoreUrl, String, Duration, &Clock) -> Result<Sessions>;
+pub(crate) type OpenStore = fn(&StoreUrl, String, (Side, Duration), &Clock) -> Result<Sessions>;
 
 /// The layouts of this build, in the order of every table.
 pub const LAYOUTS: &[Layout] = &[
@@ -152,16 +167,15 @@ pub fn open_to_copy(url: &str, clock: &Clock) -> Result<(String, Box<dyn Walk>)>
     Ok((label, walk))
 }
 
-/// Opens another program's sessions as the old store of those that move: they are found, locked
-/// and ended there.
+/// Opens another program's sessions as one of the two stores of those that move.
 ///
 /// # Errors
 ///
 /// `Unsupported` for a program whose sessions do not move; those of the storage.
-pub fn open_to_move(url: &str, lock_ttl: Duration, clock: &Clock) -> Result<Sessions> {
+pub fn open_to_move(url: &str, side: Side, lock_ttl: Duration, clock: &Clock) -> Result<Sessions> {
     let (layout, place, label) = parsed(url)?;
     let opened = check_options(layout, &place).and_then(|()| match layout.store {
-        Some(open) => open(&place, label.clone(), lock_ttl, clock),
+        Some(open) => open(&place, label.clone(), (side, lock_ttl), clock),
         None => Err(foreign_session::not_copied("these sessions do not move")
             .advice("copy them while the site stands still, without --move")),
     });
@@ -203,6 +217,10 @@ impl Walk for Labelled {
         self.walk
             .page(entries_max, show)
             .map_err(|error| error.during(Operation::List, &self.label, None))
+    }
+
+    fn count(&mut self) -> Option<u64> {
+        self.walk.count()
     }
 
     fn sizes(&self) -> Sizes {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use mysql_common::Value as Column;
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::table::{Content, Contents, Dialect, Row, Rows, Table};
+use super::table::{self, Content, Contents, Dialect, Row, Rows, Table};
 use crate::connections::tls::Host;
 use crate::mysql::options::{HELP, Options};
 use crate::mysql::row::Row as RowRead;
@@ -98,6 +98,11 @@ impl Rows for Database {
         let values: Vec<Value<'_>> = values.map(|value| Value::Bytes(value)).collect();
         let rows = self.ask_with(&sql, &values)?;
         rows.into_iter().map(|row| read(row, table.key.len()).ok_or_else(unexpected)).collect()
+    }
+
+    fn count(&mut self, table: &Table) -> Result<Option<i64>> {
+        let row = self.ask_with(&table::count(table), &[])?.into_iter().next();
+        Ok(row.and_then(|row| number(row.0.into_iter().next()?)?))
     }
 
     fn content(&mut self, table: &Table, contents: &Contents, id: &str) -> Result<Option<Content>> {

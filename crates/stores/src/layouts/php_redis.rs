@@ -8,6 +8,8 @@
 //! A content is what PHP has serialised, unless `redis.session.compression` is set: then nobody
 //! but phpredis can read it, and a copy is refused where the bytes tell that.
 
+mod listing;
+mod saving;
 mod store;
 
 use std::sync::Arc;
@@ -94,6 +96,12 @@ impl Walk for Keys {
         let more = next != b"0";
         self.cursor = next;
         Ok(more)
+    }
+
+    /// With the keys of other programs in the same database, and locks.
+    fn count(&mut self) -> Option<u64> {
+        self.connection.set_deadline(Instant::now() + self.response);
+        redis::cmd("DBSIZE").query(&mut self.connection).ok()
     }
 
     fn sizes(&self) -> Sizes {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::table::{Content, Contents, Dialect, Row, Rows, Table};
+use super::table::{self, Content, Contents, Dialect, Row, Rows, Table};
 use crate::connections::tls::Host;
 use crate::postgres::connection::{Connection, TextRows};
 use crate::postgres::failure;
@@ -82,6 +82,11 @@ impl Rows for Database {
             Row { key, name, numbers: std::array::from_fn(|_| number(&mut row)) }
         });
         Ok(rows.collect())
+    }
+
+    fn count(&mut self, table: &Table) -> Result<Option<i64>> {
+        let row = self.ask(&table::count(table), 1)?.into_iter().next();
+        Ok(row.and_then(|row| number(&mut row.into_iter())))
     }
 
     fn content(&mut self, table: &Table, contents: &Contents, id: &str) -> Result<Option<Content>> {

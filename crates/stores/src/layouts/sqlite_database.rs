@@ -17,7 +17,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Params};
 use sessile_core::{Error, ErrorKind, Result};
 
-use super::table::{Content, Contents, Dialect, Row, Rows, Table};
+use super::table::{self, Content, Contents, Dialect, Row, Rows, Table};
 use crate::sqlite::failure::failure;
 use crate::sqlite::files::beside;
 use crate::store_url::StoreUrl;
@@ -103,6 +103,10 @@ impl Rows for File {
             let place = row.get::<_, i64>(0)?.to_string().into_bytes();
             Ok(Row { key: vec![place], name: bytes(row, 1)?, numbers: numbers(row, 2)? })
         })
+    }
+
+    fn count(&mut self, table: &Table) -> Result<Option<i64>> {
+        Ok(self.ask(&table::count(table), [], |row| row.get(0))?.into_iter().next())
     }
 
     fn content(&mut self, table: &Table, contents: &Contents, id: &str) -> Result<Option<Content>> {

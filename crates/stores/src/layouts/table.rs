@@ -71,6 +71,9 @@ pub trait Rows {
     /// table has no more.
     fn next(&mut self, table: &Table, after: &[Vec<u8>], most: usize) -> Result<Vec<Row>>;
 
+    /// How many rows there are.
+    fn count(&mut self, table: &Table) -> Result<Option<i64>>;
+
     /// The row with this name, which is a well-formed session id.
     fn content(&mut self, table: &Table, contents: &Contents, id: &str) -> Result<Option<Content>>;
 }
@@ -90,6 +93,10 @@ pub struct Dialect {
     pub seconds: fn(&str) -> String,
     /// A column with bytes as an answer can carry it.
     pub bytes: fn(&str) -> String,
+}
+
+pub fn count(table: &Table) -> String {
+    format!("SELECT COUNT(*) FROM \"{}\"", table.name)
 }
 
 impl Dialect {
@@ -251,6 +258,12 @@ impl Walk for TableWalk {
             self.after.clear();
         }
         Ok(self.present < self.tables.len())
+    }
+
+    fn count(&mut self) -> Option<u64> {
+        let rows = &mut self.rows;
+        let count = |table| u64::try_from(rows.count(table).ok()??).ok();
+        self.tables.iter().map(|(_, table)| table).map(count).sum()
     }
 
     fn check_contents(&self) -> Result<()> {

@@ -8,6 +8,14 @@ mod moves;
 #[cfg(test)]
 mod php_redis;
 #[cfg(test)]
+mod php_redis_back;
+#[cfg(test)]
+mod php_redis_names;
+#[cfg(test)]
+mod php_redis_replaced;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod setup;
+#[cfg(test)]
+mod turning_round;

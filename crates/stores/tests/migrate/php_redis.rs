@@ -5,7 +5,8 @@ use std::time::Duration;
 use redis::Connection;
 use sessile_core::{Clock, Detail, ErrorKind, Sessions};
 use sessile_fixtures::{PrivateDir, Server, ServerOptions};
-use sessile_stores::{Context, layouts};
+use sessile_stores::Context;
+use sessile_stores::layouts::{self, Side};
 
 use crate::setup::support::server;
 use crate::setup::{WAIT, key, payload_of, ttl};
@@ -127,11 +128,25 @@ fn an_id_whose_first_request_is_under_way_is_waited_for() {
     assert_eq!(site.both.begin(&key("a"), WAIT).unwrap().record.unwrap().payload, b"cart|i:1;");
 }
 
+/// They were not counted, and the old store was told to be empty.
+#[test]
+fn sessions_with_ids_that_no_key_can_have_are_counted() {
+    let Some(mut site) = Site::start() else { return };
+    let refused = |site: &Site| {
+        let mut details = site.both.details().unwrap().into_iter();
+        details.find(|(name, _)| *name == "refused_ids").map(|(_, count)| count)
+    };
+    site.save("a", "cart|i:1;");
+    assert_eq!(refused(&site), None);
+    site.save("b.c", "cart|i:2;");
+    assert_eq!(refused(&site), Some(Detail::Count(1)));
+}
+
 #[test]
 fn nothing_new_is_written_where_phpredis_has_its_sessions() {
     let Some(mut site) = Site::start() else { return };
     let lock_ttl = Duration::from_secs(60);
-    let old = layouts::open_to_move(&site.old, lock_ttl, &Clock::system()).unwrap();
+    let old = layouts::open_to_move(&site.old, Side::Old, lock_ttl, &Clock::system()).unwrap();
     assert_eq!(old.create(&key("a"), b"x", ttl()).unwrap_err().kind(), &ErrorKind::Unsupported);
     let lease = old.begin(&key("a"), WAIT).unwrap().lease;
     assert_eq!(site.names(), ["PHPREDIS_SESSION:a_LOCK"]);
