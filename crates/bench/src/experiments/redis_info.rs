@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// What it tells in a section; `default` for the usual ones. Asked for one it does little beside its
+/// What it tells in a section; `default` for the usual ones. For one it does little beside its
 /// work.
 pub(super) fn info(socket: &Path, section: &str) -> redis::RedisResult<String> {
     let client = redis::Client::open(format!("redis+unix:{}", socket.display()))?;

@@ -18,8 +18,7 @@ pub const DISTRUSTED: Meaning = (
 const MISNAMED: Meaning = (
     ErrorKind::Denied,
     "the certificate of the server does not have its name",
-    "make one with the host of the URL, and with the names or addresses that a cluster or sentinels \
-     tell",
+    "make one with the host of the URL, and with what a cluster or sentinels tell",
 );
 
 pub const NO_DATABASE: Meaning = (

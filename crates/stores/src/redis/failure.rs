@@ -173,9 +173,7 @@ pub fn translate(failure: RedisError) -> Error {
     match failure.kind() {
         Cause::AuthenticationFailed => error(LOGIN),
         // The error of a socket or of TLS, which have seen no values.
-        Cause::Io => {
-            error(distrust(&failure.to_string()).unwrap_or(UNREACHED)).source(failure)
-        }
+        Cause::Io => error(distrust(&failure.to_string()).unwrap_or(UNREACHED)).source(failure),
         Cause::Parse | Cause::UnexpectedReturnType | Cause::Client => unexpected(),
         _ => error((Io, "the server refuses a command", "look into its log")),
     }
