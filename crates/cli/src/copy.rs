@@ -91,7 +91,9 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
     if pair.loses_owners() {
         eprintln!("Owners of sessions are not copied: {} keeps none.", pair.to.label());
     }
-    Ok(Copy::Stores(Stores::new(pair, both, arguments.dry_run || arguments.verify)))
+    let is_way_back = Layout::of(&arguments.to).is_some();
+    let is_dry = arguments.dry_run || arguments.verify;
+    Ok(Copy::Stores(Stores::new(pair, both, is_way_back, is_dry)))
 }
 
 impl Copy {

@@ -79,15 +79,16 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
         }
     };
     let is_foreign = |url: &str| Layout::of(&inner_url(url)).is_some();
-    let old_forgets = is_foreign(from);
-    if old_forgets && is_foreign(to) {
+    let (old_forgets, new_forgets) = (is_foreign(from), is_foreign(to));
+    if old_forgets && new_forgets {
         return Err(invalid("neither store is one of Sessile").advice(FORM));
     }
     let (from, to) = (open("from", from, Side::Old)?, open("to", to, Side::New)?);
     let limits = registry::limits(url)?;
     let label = format!("migrate:from={},to={}", from.label(), to.label());
     let clock = context.clock.clone();
-    let store = Migrate { from, to, old_forgets, clock, swept_to: ProcessLocal::default() };
+    let swept_to = ProcessLocal::default();
+    let store = Migrate { from, to, old_forgets, new_forgets, clock, swept_to };
     Ok(Sessions::new(label, store, limits))
 }
 
@@ -101,6 +102,8 @@ struct Migrate {
     to: Sessions,
     /// Another program writes there, which keeps no tombstones.
     old_forgets: bool,
+    /// The same of the new store, from which sessions may come back.
+    new_forgets: bool,
     clock: Clock,
     swept_to: ProcessLocal<SweepPosition>,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use sessile_core::{Absence, Cursor, Detail, Error, ErrorKind, Filter, Key, Sessions};
 use sessile_stores::copy::Pair;
+use sessile_stores::layouts::end_without_tombstone;
 
 use super::counts::Counts;
 
@@ -15,14 +16,16 @@ pub struct Stores {
     pair: Pair,
     /// The two stores as one that moves sessions.
     both: Option<Sessions>,
+    /// The new store is another program's.
+    is_way_back: bool,
     is_dry: bool,
     /// Behind the last page.
     cursor: Option<Cursor>,
 }
 
 impl Stores {
-    pub fn new(pair: Pair, both: Option<Sessions>, is_dry: bool) -> Stores {
-        Stores { pair, both, is_dry, cursor: None }
+    pub fn new(pair: Pair, both: Option<Sessions>, is_way_back: bool, is_dry: bool) -> Stores {
+        Stores { pair, both, is_way_back, is_dry, cursor: None }
     }
 
     pub fn labels(&self) -> [&str; 2] {
@@ -95,12 +98,13 @@ impl Stores {
         if found.record.is_none() || found.moved_to.is_some() {
             return Ok(());
         }
-        let left = from.begin_at_once(key)?;
+        let mut left = from.begin_at_once(key)?;
         if left.record.is_none() || left.moved {
             return Ok(());
         }
         match self.pair.to.sync() {
             Err(error) if *error.kind() != ErrorKind::Unsupported => Err(error),
+            _ if self.is_way_back => end_without_tombstone(from, &mut left.lease, key),
             _ => from.destroy(key),
         }
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{Absence, Begun, Error, ErrorKind, Found, Key, Lease, Record, Result, Ttl};
 
 use super::Migrate;
+use crate::layouts::end_without_tombstone;
 
 /// Each failed attempt is a change by another request.
 const ATTEMPTS_MAX: usize = 100;
@@ -95,7 +96,7 @@ impl Migrate {
             self.end_revoked((&mut old_lease, &record), key);
             // Others hold it by now: it has moved.
             if matches!(error.kind(), ErrorKind::LockTimeout { .. }) {
-                let _ = self.from.destroy(key);
+                let _ = self.end_old(&mut old_lease, key);
             }
         })?;
         if self.has_ended(&mut moved, (&mut old_lease, &record), key)? {
@@ -107,8 +108,16 @@ impl Migrate {
         if moved.record.is_none() && moved.absence == Absence::Unknown {
             return Ok(None);
         }
-        self.from.destroy(key)?;
+        self.end_old(&mut old_lease, key)?;
         Ok(Some(moved).filter(|moved| moved.record.is_some()))
+    }
+
+    /// The end of a move in the old store.
+    fn end_old(&self, lease: &mut Lease, key: &Key) -> Result<()> {
+        match self.new_forgets {
+            true => end_without_tombstone(&self.from, lease, key),
+            false => self.from.destroy(key),
+        }
     }
 
     /// Where a move cannot go on after its commit, and a revocation has ended the session in the

@@ -126,7 +126,8 @@ fn revoked_while_it_moves(urls: [&str; 2], fault: Fault) -> (Result<bool>, Optio
     let (hook, has_committed) = (Hook::default(), AtomicBool::new(false));
     let faulty = Faulty { inner: inner.clone(), fault, hook: Arc::clone(&hook), has_committed };
     let to = Sessions::new("faulty:", faulty, Limits::default());
-    let store = Migrate { from, to, old_forgets: false, clock, swept_to: ProcessLocal::default() };
+    let (old_forgets, swept_to) = (false, ProcessLocal::default());
+    let store = Migrate { from, to, old_forgets, new_forgets: false, clock, swept_to };
     let both = Sessions::new("migrate:", store, Limits::default());
     let revokes = both.clone();
     *hook.lock().unwrap() = Some(Box::new(move || {

@@ -13,3 +13,5 @@ mod php_redis_back;
 mod races;
 #[cfg(test)]
 mod setup;
+#[cfg(test)]
+mod turning_round;

@@ -12,17 +12,17 @@ use crate::setup::support::server;
 use crate::setup::{WAIT, key, payload_of, ttl};
 
 /// A site that goes back to phpredis.
-struct Site {
-    php: Worker,
-    old: Sessions,
-    both: Sessions,
-    socket: String,
+pub struct Site {
+    pub php: Worker,
+    pub old: Sessions,
+    pub both: Sessions,
+    pub socket: String,
     _server: Server,
     _dir: PrivateDir,
 }
 
 impl Site {
-    fn start() -> Option<Site> {
+    pub fn start() -> Option<Site> {
         let dir = PrivateDir::in_shared_memory().unwrap();
         let server = server::start("redis-server", &dir, &ServerOptions::default())?;
         let socket = server.socket().display().to_string();
@@ -33,13 +33,13 @@ impl Site {
         Some(Site { php, old: open(&old), both, socket, _server: server, _dir: dir })
     }
 
-    fn save_in_old(&self, id: &str, payload: &str) {
+    pub fn save_in_old(&self, id: &str, payload: &str) {
         self.old.begin(&key(id), WAIT).unwrap().lease.commit(payload.as_bytes(), ttl()).unwrap();
     }
 }
 
 /// A worker of phpredis, with the commands of its redis_session.c.
-struct Worker(Connection);
+pub struct Worker(Connection);
 
 impl Worker {
     fn connect(socket: &str) -> Worker {
@@ -47,40 +47,40 @@ impl Worker {
         Worker(client.get_connection().unwrap())
     }
 
-    fn ask<T: FromRedisValue>(&mut self, command: &str, args: impl ToRedisArgs) -> T {
+    pub fn ask<T: FromRedisValue>(&mut self, command: &str, args: impl ToRedisArgs) -> T {
         redis::cmd(command).arg(args).query(&mut self.0).unwrap()
     }
 
-    fn locks(&mut self, id: &str) -> bool {
+    pub fn locks(&mut self, id: &str) -> bool {
         let lock = format!("PHPREDIS_SESSION:{id}_LOCK");
         self.ask::<Option<String>>("SET", &[&lock, "secret", "NX", "PX", "60000"]).is_some()
     }
 
-    fn unlocks(&mut self, id: &str) {
+    pub fn unlocks(&mut self, id: &str) {
         self.ask::<()>("DEL", format!("PHPREDIS_SESSION:{id}_LOCK"));
     }
 
-    fn reads(&mut self, id: &str) -> Option<String> {
+    pub fn reads(&mut self, id: &str) -> Option<String> {
         self.ask("GET", format!("PHPREDIS_SESSION:{id}"))
     }
 
-    fn saves(&mut self, id: &str, payload: &str) {
+    pub fn saves(&mut self, id: &str, payload: &str) {
         self.ask::<()>("SETEX", &[&format!("PHPREDIS_SESSION:{id}"), "1440", payload]);
     }
 
     /// As phpredis does it: the lock first, then the session.
-    fn logs_out(&mut self, id: &str) {
+    pub fn logs_out(&mut self, id: &str) {
         self.unlocks(id);
         self.ask::<()>("DEL", format!("PHPREDIS_SESSION:{id}"));
     }
 
-    fn names(&mut self) -> Vec<String> {
+    pub fn names(&mut self) -> Vec<String> {
         let mut names: Vec<String> = self.ask("KEYS", "PHPREDIS_SESSION:*");
         names.sort();
         names
     }
 
-    fn left(&mut self, id: &str) -> i64 {
+    pub fn left(&mut self, id: &str) -> i64 {
         self.ask("PTTL", format!("PHPREDIS_SESSION:{id}"))
     }
 }

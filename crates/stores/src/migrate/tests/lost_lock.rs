@@ -53,7 +53,8 @@ fn moved(
     }));
     let faulty = Faulty { inner: inner.clone(), fault: Fault::None, hook, has_committed };
     let to = Sessions::new("faulty:", faulty, Limits::default());
-    let store = Migrate { from, to, old_forgets: true, clock, swept_to: ProcessLocal::default() };
+    let (old_forgets, swept_to) = (true, ProcessLocal::default());
+    let store = Migrate { from, to, old_forgets, new_forgets: false, clock, swept_to };
     let both = Sessions::new("migrate:", store, Limits::default());
     let payload = |record: Option<Record>| record.map(|record| record.payload);
     let got = payload(both.begin(&key, WAIT).unwrap().record);
