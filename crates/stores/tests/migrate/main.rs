@@ -10,6 +10,8 @@ mod php_redis;
 #[cfg(test)]
 mod php_redis_back;
 #[cfg(test)]
+mod php_redis_names;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod setup;

@@ -30,7 +30,7 @@ use crate::locks::check_process;
 use crate::locks::token::new_token;
 use crate::redis::servers::Servers;
 use crate::registry;
-use crate::store_url::StoreUrl;
+use crate::store_url::{StoreUrl, invalid};
 
 /// The lock, and what it protects. KEYS: session, lock. ARGV: secret, milliseconds.
 const BEGIN: &str = "
@@ -52,6 +52,9 @@ if redis.call('GET', KEYS[2]) ~= ARGV[1] then
 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
 
+/// Begins the names of what phpredis must not find.
+const OURS: &str = "sessile:";
+
 const PAUSE_MIN: Duration = Duration::from_micros(200);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 /// The server ends sessions by its own clock.
@@ -63,13 +66,13 @@ pub fn open(
     (side, lock_ttl): (Side, Duration),
     clock: &Clock,
 ) -> Result<Sessions> {
-    let store = PhpRedis {
-        clock: clock.clone(),
-        side,
-        prefix: key_value::foreign_prefix(url, PREFIX)?,
-        lock_ttl,
-        servers: Servers::parse(url)?,
-    };
+    let prefix = key_value::foreign_prefix(url, PREFIX)?;
+    if side == Side::New && (OURS.starts_with(&prefix) || prefix.starts_with(OURS)) {
+        let why = "sessions of phpredis under this prefix may have names that Sessile uses";
+        return Err(invalid(why).advice("give phpredis a prefix in session.save_path"));
+    }
+    let store =
+        PhpRedis { clock: clock.clone(), side, prefix, lock_ttl, servers: Servers::parse(url)? };
     // A wrong password shows now and not in a visitor's request.
     let any_key = Key::session("a")?;
     let ping = redis::cmd("PING");
@@ -105,13 +108,13 @@ impl PhpRedis {
         self.servers.deadline(Duration::ZERO)
     }
 
-    /// The names of the session and of its lock. What belongs to another bin has a name that no
-    /// session has: a colon is in no session id.
+    /// The names of the session and of its lock. What belongs to another bin has a name without the
+    /// prefix of phpredis: PHP takes any cookie as an id, also one with a colon.
     pub fn names(&self, key: &Key) -> [Vec<u8>; 2] {
         let (prefix, id) = (&self.prefix, key.id());
         let session = match key.bin() {
             bin if *bin == Bin::SESSION => format!("{prefix}{id}"),
-            bin => format!("{prefix}{}:{id}", bin.name()),
+            bin => format!("{OURS}{}:{prefix}{id}", bin.name()),
         };
         let session = session.into_bytes();
         let lock = [session.as_slice(), LOCK_SUFFIX].concat();
@@ -350,6 +353,10 @@ impl Store for PhpRedis {
     }
 
     fn details(&self) -> Result<Details> {
+        if self.side == Side::New {
+            // They are not to be moved.
+            return Ok(Vec::new());
+        }
         let refused = self.count_refused_ids()?;
         Ok(if refused > 0 { vec![(REFUSED_IDS, Detail::Count(refused))] } else { Vec::new() })
     }
