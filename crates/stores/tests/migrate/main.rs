@@ -12,6 +12,8 @@ mod php_redis_back;
 #[cfg(test)]
 mod php_redis_names;
 #[cfg(test)]
+mod php_redis_replaced;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod setup;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, FromRedisValue, Value};
 use sessile_core::{
-    Bin, Capabilities, Clock, Cursor, Detail, Details, Durability, Error, ErrorKind, Expiry,
-    Filter, Found, Head, Holder, Key, Limits, OwnerChange, Ownership, Page, Record, Result,
+    Absence, Bin, Capabilities, Clock, Cursor, Detail, Details, Durability, Error, ErrorKind,
+    Expiry, Filter, Found, Head, Holder, Key, Limits, OwnerChange, Ownership, Page, Record, Result,
     Sessions, SessionsBound, Stat, Store, Timestamp, Ttl, Waiting,
 };
 
@@ -32,25 +32,34 @@ use crate::redis::servers::Servers;
 use crate::registry;
 use crate::store_url::{StoreUrl, invalid};
 
-/// The lock, and what it protects. KEYS: session, lock. ARGV: secret, milliseconds.
+/// The lock, and what it protects. KEYS: session, lock, mark. ARGV: secret, milliseconds.
 const BEGIN: &str = "
 if not redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2])
     and redis.call('GET', KEYS[2]) ~= ARGV[1] then
     return false
 end
-return {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1])}";
+return {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1]), redis.call('GET', KEYS[3])}";
 const RELEASE: &str = "
 if redis.call('GET', KEYS[2]) == ARGV[1] then
     redis.call('DEL', KEYS[2])
 end
 return 0";
 /// Answers -1 if the lock is another's by now, or nobody's; -2 if the session is gone, too, that
-/// must be there (ARGV 3).
+/// must be there (ARGV 3). Zero milliseconds change nothing.
 const TOUCH: &str = "
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then
     return (ARGV[3] == '1' and redis.call('EXISTS', KEYS[1]) == 0) and -2 or -1
 end
+if ARGV[2] == '0' then
+    return redis.call('EXISTS', KEYS[1])
+end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
+/// KEYS: session, mark. ARGV: milliseconds.
+const TOUCH_UNLOCKED: &str = "
+if redis.call('EXISTS', KEYS[2]) == 1 then
+    return redis.call('EXISTS', KEYS[1])
+end
+return redis.call('PEXPIRE', KEYS[1], ARGV[1])";
 
 /// Begins the names of what phpredis must not find.
 const OURS: &str = "sessile:";
@@ -80,6 +89,9 @@ pub fn open(
     Ok(Sessions::new(label, store, registry::limits(url)?))
 }
 
+/// What [`BEGIN`] answers: the rest of the session's life, the session, and the mark.
+type Begun = (i64, Option<Vec<u8>>, Option<Vec<u8>>);
+
 pub struct PhpRedis {
     pub clock: Clock,
     side: Side,
@@ -94,6 +106,8 @@ pub struct Held {
     pid: u32,
     /// When the session ends that was there; `None` if there was none.
     pub expires: Option<Timestamp>,
+    /// Another id has taken the session. Nothing is saved under this one.
+    pub is_replaced: bool,
 }
 
 impl Held {
@@ -121,6 +135,12 @@ impl PhpRedis {
         [session, lock]
     }
 
+    /// The name of the mark of an id that was replaced, for its grace. No bin has a `/` in it.
+    pub fn mark(&self, key: &Key) -> Vec<u8> {
+        let [session, _] = self.names(key);
+        [OURS.as_bytes(), b"replaced/", session.as_slice()].concat()
+    }
+
     pub fn ask<T: FromRedisValue>(
         &self,
         deadline: Deadline,
@@ -133,7 +153,8 @@ impl PhpRedis {
     /// A script about a session and its lock. Each may run twice with the effect of once.
     fn script(&self, source: &str, key: &Key, secret: &str, ms: u64) -> Cmd {
         let mut command = redis::cmd("EVAL");
-        command.arg(source).arg(2).arg(self.names(key).as_slice()).arg(secret).arg(ms);
+        command.arg(source).arg(3).arg(self.names(key).as_slice()).arg(self.mark(key));
+        command.arg(secret).arg(ms);
         command
     }
 
@@ -151,6 +172,20 @@ impl PhpRedis {
         let Some(payload) = payload else { return Ok(None) };
         check_plain(&payload)?;
         Ok(self.head(ttl).map(|head| Record { payload, head }))
+    }
+
+    /// What an id shows that may have been replaced. Its mark is the name of the session under its
+    /// new id: after a log-out there the old id shows nothing. In the old store it shows nothing at
+    /// all, since what moves is a session of its own.
+    fn found(&self, key: &Key, record: Option<Record>, mark: Option<Vec<u8>>) -> Result<Found> {
+        let Some(successor) = mark else { return Ok(Found { record, ..Found::default() }) };
+        let mut exists = redis::cmd("EXISTS");
+        exists.arg(successor);
+        let shows = self.side == Side::New && self.ask(self.soon(), key, &exists)?;
+        match record.filter(|_| shows) {
+            None => Ok(Found { absence: Absence::Regenerated, ..Found::default() }),
+            record => Ok(Found { record, ..Found::default() }),
+        }
     }
 
     /// `None` for a session that has ended. One without an end gets one at its next save.
@@ -238,16 +273,16 @@ impl Store for PhpRedis {
         let deadline = self.servers.deadline(wait_max);
         let (start, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
-            let answer: Option<(i64, Option<Vec<u8>>)> = self.ask(deadline, key, &command)?;
-            let (key, secret) = (key.clone(), secret.clone());
-            let mut held = Held { key, secret, pid: std::process::id(), expires: None };
-            if let Some((ttl, payload)) = answer {
-                let record = match self.record(ttl, payload) {
-                    Ok(record) => record,
+            let answer: Option<Begun> = self.ask(deadline, key, &command)?;
+            if let Some((ttl, payload, mark)) = answer {
+                let (key, pid, is_replaced) = (key.clone(), std::process::id(), mark.is_some());
+                let mut held = Held { key, secret, pid, expires: None, is_replaced };
+                let record = self.record(ttl, payload);
+                let found = match record.and_then(|record| self.found(&held.key, record, mark)) {
+                    Ok(found) => found,
                     Err(error) => return self.release(held).and(Err(error)),
                 };
-                held.expires = record.as_ref().map(|record| record.head.expires);
-                let found = Found { record, ..Found::default() };
+                held.expires = found.record.as_ref().map(|record| record.head.expires);
                 return Ok((held, self.clock.now().as_ms(), found));
             }
             let waited = start.elapsed();
@@ -267,7 +302,8 @@ impl Store for PhpRedis {
         let mut asked = redis::pipe();
         // A session that is saved in between has an end all the same.
         asked.cmd("GET").arg(&session).cmd("PTTL").arg(&session).cmd("EXISTS").arg(&lock);
-        let (payload, ttl, is_locked): (Option<Vec<u8>>, i64, bool) =
+        asked.cmd("GET").arg(self.mark(key));
+        let (payload, ttl, is_locked, mark): (Option<Vec<u8>>, i64, bool, Option<Vec<u8>>) =
             self.servers.with(self.soon(), key, |connection| asked.query(connection))?;
         let mut record = self.record(ttl, payload)?;
         if record.is_none() && is_locked && self.side == Side::Old {
@@ -276,7 +312,7 @@ impl Store for PhpRedis {
             let left = i64::try_from(self.lock_ttl.as_millis()).unwrap_or(i64::MAX);
             record = self.head(left).map(|head| Record { payload: Vec::new(), head });
         }
-        Ok(Found { record, ..Found::default() })
+        self.found(key, record, mark)
     }
 
     fn create(&self, key: &Key, payload: &[u8], ttl: Ttl) -> Result<()> {
@@ -288,6 +324,9 @@ impl Store for PhpRedis {
         check_process(held.pid)?;
         if let Err(error) = self.check_writable() {
             return self.release(held).and(Err(error));
+        }
+        if held.is_replaced {
+            return self.release(held).and(Err(ErrorKind::Destroyed.into()));
         }
         match change(|| self.save(&held, payload, ttl)) {
             // The server had no memory, or did not answer.
@@ -301,8 +340,8 @@ impl Store for PhpRedis {
 
     fn touch(&self, key: &Key, ttl: Ttl) -> Result<()> {
         let [session, _] = self.names(key);
-        let mut touch = redis::cmd("PEXPIRE");
-        touch.arg(session).arg(left_ms(ttl));
+        let mut touch = redis::cmd("EVAL");
+        touch.arg(TOUCH_UNLOCKED).arg(2).arg(session).arg(self.mark(key)).arg(left_ms(ttl));
         match self.ask(self.soon(), key, &touch)? {
             1 => Ok(()),
             _ => Err(ErrorKind::Gone.into()),
@@ -311,12 +350,14 @@ impl Store for PhpRedis {
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         check_process(held.pid)?;
-        let left = left_ms(ttl);
+        let left = if held.is_replaced { 0 } else { left_ms(ttl) };
         let touch = self.script_of(TOUCH, held, &[], left);
         if !verdict(self.ask(self.soon(), &held.key, &touch)?)? {
             return Err(ErrorKind::Gone.into());
         }
-        held.expires = Some(self.clock.now().plus(Duration::from_millis(left)));
+        if !held.is_replaced {
+            held.expires = Some(self.clock.now().plus(Duration::from_millis(left)));
+        }
         Ok(())
     }
 
@@ -334,13 +375,16 @@ impl Store for PhpRedis {
             return Ok(());
         }
         let mut delete = redis::cmd("DEL");
-        delete.arg(self.names(key).as_slice());
+        delete.arg(self.names(key).as_slice()).arg(self.mark(key));
         self.ask::<Value>(self.soon(), key, &delete).map(drop)
     }
 
     fn regenerate(&self, held: &mut Held, new: &Key, grace: Duration) -> Result<()> {
         check_process(held.pid)?;
         self.check_writable()?;
+        if held.is_replaced {
+            return Err(ErrorKind::Destroyed.into());
+        }
         change(|| self.give_id(held, new, grace))
     }
 
