@@ -1,13 +1,15 @@
-//! PHP takes any cookie as an id: what is beside the sessions of phpredis must have names that no
-//! cookie leads to.
+//! The names of sessions, of locks and of what is beside them. PHP takes any cookie as an id, so no
+//! cookie must lead to what is beside the sessions of phpredis.
 
 use std::time::Duration;
 
-use sessile_core::{Bin, Clock, Key};
+use sessile_core::{Bin, Clock, ErrorKind, Key};
+use sessile_fixtures::{PrivateDir, ServerOptions};
 use sessile_stores::Context;
 use sessile_stores::layouts::{self, Side};
 
 use crate::php_redis_back::Site;
+use crate::setup::support::server;
 use crate::setup::{key, ttl};
 
 /// The story: `PHPSESSID=before_regeneration:ID` led a worker of phpredis to the session that was
@@ -47,4 +49,25 @@ fn the_new_store_does_not_look_for_ids_that_do_not_move() {
     assert!(!site.php.ask::<String>("INFO", "commandstats").contains("cmdstat_scan"));
     new.create(&key("b"), b"cart|i:2;", ttl()).unwrap();
     assert_eq!(new.stat().unwrap().sessions, 1);
+}
+
+/// The story: the server answered PING, and the first request of each visitor failed.
+#[test]
+fn a_node_of_a_cluster_is_refused_when_the_stores_are_opened() {
+    let dir = PrivateDir::in_shared_memory().unwrap();
+    let extra = vec!["--cluster-enabled".into(), "yes".into()];
+    let options = ServerOptions { extra, ..ServerOptions::default() };
+    let Some(server) = server::start("redis-server", &dir, &options) else { return };
+    let client = redis::Client::open(format!("unix:{}", server.socket().display())).unwrap();
+    let mut slots = redis::cmd("CLUSTER");
+    // Redis 6 has no ADDSLOTSRANGE.
+    slots.arg("ADDSLOTS").arg((0..16_384).collect::<Vec<u32>>());
+    slots.exec(&mut client.get_connection().unwrap()).unwrap();
+    let php = format!("php+redis+unix:{}", server.socket().display());
+    for (side, advice) in [(Side::Old, "without --move"), (Side::New, "not part of a cluster")] {
+        let opened = layouts::open_to_move(&php, side, Duration::from_secs(9), &Clock::system());
+        let refused = opened.err().unwrap();
+        assert_eq!(refused.kind(), &ErrorKind::Unsupported);
+        assert!(refused.to_string().contains(advice), "{refused}");
+    }
 }

@@ -82,10 +82,7 @@ pub fn open(
     }
     let store =
         PhpRedis { clock: clock.clone(), side, prefix, lock_ttl, servers: Servers::parse(url)? };
-    // A wrong password shows now and not in a visitor's request.
-    let any_key = Key::session("a")?;
-    let ping = redis::cmd("PING");
-    store.ask::<Value>(store.soon(), &any_key, &ping)?;
+    store.check_server()?;
     Ok(Sessions::new(label, store, registry::limits(url)?))
 }
 
@@ -209,6 +206,27 @@ impl PhpRedis {
 }
 
 impl PhpRedis {
+    /// A wrong password shows now and not in a visitor's request, and so does a cluster: there a
+    /// session and its lock are on two servers, and no script has both.
+    fn check_server(&self) -> Result<()> {
+        let any_key = Key::session("a")?;
+        let mut exist = redis::cmd("EXISTS");
+        exist.arg(self.names(&any_key).as_slice());
+        match self.ask::<Value>(self.soon(), &any_key, &exist) {
+            Err(error) if *error.kind() == ErrorKind::Unsupported => {
+                let why = "phpredis in a cluster does not move";
+                Err(Error::new(ErrorKind::Unsupported, why).advice(match self.side {
+                    Side::Old => {
+                        "copy the sessions of each of its servers while the site stands still, \
+                         without --move"
+                    }
+                    Side::New => "give phpredis a server that is not part of a cluster",
+                }))
+            }
+            asked => asked.map(drop),
+        }
+    }
+
     fn check_writable(&self) -> Result<()> {
         if self.side == Side::New { Ok(()) } else { Err(read_only()) }
     }
