@@ -51,6 +51,16 @@ fn the_new_store_does_not_look_for_ids_that_do_not_move() {
     assert_eq!(new.stat().unwrap().sessions, 1);
 }
 
+/// Its lock stayed, and a worker of phpredis waited for it.
+#[test]
+fn a_key_of_another_type_is_left_without_a_lock() {
+    let Some(mut site) = Site::start() else { return };
+    site.php.ask::<()>("RPUSH", &["PHPREDIS_SESSION:a", "x"]);
+    let refused = site.both.begin(&key("a"), Duration::ZERO).unwrap_err();
+    assert_eq!(refused.kind(), &ErrorKind::Corrupt);
+    assert_eq!(site.php.names(), ["PHPREDIS_SESSION:a"]);
+}
+
 /// The story: the server answered PING, and the first request of each visitor failed.
 #[test]
 fn a_node_of_a_cluster_is_refused_when_the_stores_are_opened() {

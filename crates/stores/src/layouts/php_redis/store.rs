@@ -33,12 +33,14 @@ use crate::registry;
 use crate::store_url::{StoreUrl, invalid};
 
 /// The lock, and what it protects. KEYS: session, lock, mark. ARGV: secret, milliseconds.
+/// What cannot be read leaves no lock.
 const BEGIN: &str = "
+local found = {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1]), redis.call('GET', KEYS[3])}
 if not redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2])
     and redis.call('GET', KEYS[2]) ~= ARGV[1] then
     return false
 end
-return {redis.call('PTTL', KEYS[1]), redis.call('GET', KEYS[1]), redis.call('GET', KEYS[3])}";
+return found";
 const RELEASE: &str = "
 if redis.call('GET', KEYS[2]) == ARGV[1] then
     redis.call('DEL', KEYS[2])
