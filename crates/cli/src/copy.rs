@@ -58,9 +58,10 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
     let foreign = |url: &str, side| {
         layouts::open_to_move(url, side, LOCK_TTL, &context.clock).map_err(failed)
     };
+    let is_dry = arguments.dry_run || arguments.verify;
     // A dry run creates no store.
     let new_store = || -> Result<Sessions, CommandFailure> {
-        match arguments.dry_run || arguments.verify {
+        match is_dry {
             _ if arguments.moves && Layout::of(&arguments.to).is_some() => {
                 foreign(&arguments.to, Side::New)
             }
@@ -70,7 +71,13 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
     };
     if Layout::of(&arguments.to).is_some() && !arguments.moves {
         let why = "sessions of another program are written only by a move";
-        let error = Error::new(ErrorKind::Unsupported, why).advice("add --move");
+        let error = Error::new(ErrorKind::Unsupported, why).advice(match is_dry {
+            true => {
+                "leave --dry-run and --verify away and add --move; before it, `sessile stat` of \
+                 migrate:?from=FROM&to=TO counts what is left to move"
+            }
+            false => "add --move",
+        });
         return Err(failed(error));
     }
     let is_foreign = Layout::of(&arguments.from).is_some();
@@ -92,7 +99,6 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
         eprintln!("Owners of sessions are not copied: {} keeps none.", pair.to.label());
     }
     let is_way_back = Layout::of(&arguments.to).is_some();
-    let is_dry = arguments.dry_run || arguments.verify;
     Ok(Copy::Stores(Stores::new(pair, both, is_way_back, is_dry)))
 }
 

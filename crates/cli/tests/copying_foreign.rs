@@ -306,8 +306,8 @@ fn sessions_of_apache_session_are_copied_as_perl_has_written_them() {
 #[test]
 fn what_cannot_be_copied_makes_no_store_and_is_refused_with_a_way_out() {
     let dir = tempfile::tempdir().unwrap();
+    let to = format!("files:{}/new", dir.path().display());
     let refused = |from: &str, more: &[&str]| {
-        let to = format!("files:{}/new", dir.path().display());
         let output = sessile(&[&["copy", from, &to], more].concat());
         assert!(!Path::new(&format!("{}/new", dir.path().display())).exists());
         (output.status.code().unwrap(), stderr(&output))
@@ -323,4 +323,10 @@ fn what_cannot_be_copied_makes_no_store_and_is_refused_with_a_way_out() {
     assert!(code == 3 && why.contains("php+redis+unix:/nowhere"), "{code} {why}");
     let (code, why) = refused("php+redis+unix:/nowhere?nonsense=1", &[]);
     assert!(code == 2 && why.contains("unknown option"), "{code} {why}");
+    // --move goes neither with --verify nor with --dry-run.
+    for (option, advice) in [("--pause=0", "add --move"), ("--verify", "leave --dry-run and")] {
+        let output = sessile(&["copy", &to, "php+redis+unix:/nowhere", option]);
+        let (code, why) = (output.status.code().unwrap(), stderr(&output));
+        assert!(code == 4 && why.contains(advice), "{code} {why}");
+    }
 }

@@ -100,9 +100,12 @@ pub fn examine(examination: &Examination) -> Result<Report> {
     let entry = entry_for(&url).map_err(invalid)?;
     let mut findings = Vec::new();
     if entry.decorates {
-        for (_, inner) in url.inner_urls() {
+        for (option, inner) in url.inner_urls() {
             if Layout::of(&inner).is_some() {
-                // The server of another program's sessions, which move from it or back to it.
+                // Nothing is lost where sessions only leave it.
+                if option == "to" {
+                    examine_foreign(examination, &inner, &mut findings)?;
+                }
                 continue;
             }
             // PHP has the outer URL.
@@ -131,6 +134,28 @@ pub fn examine(examination: &Examination) -> Result<Report> {
     });
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     Ok(Report { label, findings })
+}
+
+/// The server of another program's sessions, to which a site goes back. Of its settings, those that
+/// Redis has; the store is not Sessile's.
+fn examine_foreign(
+    examination: &Examination,
+    url: &str,
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    let Some((_, server)) = url.split_once('+') else { return Ok(()) };
+    let (url, label) = (StoreUrl::parse(server)?, StoreUrl::redact(server));
+    let entry = entry_for(&url).map_err(|error| error.during(Operation::Open, &label, None))?;
+    if entry.name != "redis" {
+        return Ok(());
+    }
+    let facts = ask(server).unwrap_or_else(|error| {
+        findings.push(store::unreachable(&error));
+        Vec::new()
+    });
+    let subject = Subject { examination, url: &url, entry, facts: &facts };
+    subject.facts.iter().for_each(|facts| redis::check(&subject, facts, findings));
+    Ok(())
 }
 
 fn examine_one(subject: &Subject<'_>, findings: &mut Vec<Finding>) -> Result<()> {

@@ -3,7 +3,7 @@
 use sessile_core::Durability;
 use sessile_doctor::Examination;
 
-use crate::started::{codes, filled, server};
+use crate::started::{codes, directory, filled, server};
 
 fn found(arguments: &[&str], change: impl Fn(&mut Examination)) -> Option<Vec<&'static str>> {
     let instance = server("redis", arguments)?;
@@ -16,6 +16,22 @@ fn found(arguments: &[&str], change: impl Fn(&mut Examination)) -> Option<Vec<&'
 fn a_redis_that_evicts_is_found() {
     let Some(found) = found(&["--maxmemory-policy", "allkeys-lru"], |_| {}) else { return };
     assert_eq!(found, ["redis-evicts"]);
+}
+
+/// A site that goes back to phpredis: the server gets all its sessions.
+#[test]
+fn a_redis_that_evicts_is_found_behind_the_new_store_of_a_move() {
+    let dir = directory();
+    let from = format!("files:{}/old", dir.path().display());
+    filled(&from);
+    let Some(instance) = server("redis", &["--maxmemory-policy", "allkeys-lru"]) else { return };
+    let found = |from: &str, to: &str| {
+        let examination = Examination::new(format!("migrate:?from={from}&to={to}"));
+        codes(&examination).contains(&"redis-evicts")
+    };
+    let php = format!("php+{}", instance.url());
+    assert!(found(&from, &php));
+    assert!(!found(&php, &from), "sessions leave it");
 }
 
 #[test]
