@@ -6,7 +6,6 @@
 //! in the new store is not copied. A log-out *after* that does not reach the copy: for a site that
 //! is in use, sessions are moved (`migrate:`), not copied.
 
-mod ending;
 mod foreign;
 
 use std::time::Duration;
@@ -16,7 +15,6 @@ use sessile_core::{
     Absence, Begun, Clock, Error, ErrorKind, Found, Head, Key, Record, Result, Sessions, Ttl,
 };
 
-pub use ending::end_without_tombstone;
 pub use foreign::Import;
 
 /// How long a copy waits for a session that is held in the new store.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use sessile_core::{Absence, Cursor, Detail, Error, ErrorKind, Filter, Key, Sessions};
-use sessile_stores::copy::{Pair, end_without_tombstone};
+use sessile_stores::copy::Pair;
+use sessile_stores::layouts::end_without_tombstone;
 
 use super::counts::Counts;
 

@@ -15,6 +15,7 @@ mod apache_session;
 mod django;
 #[cfg(feature = "sql")]
 mod drupal;
+mod ending;
 mod foreign_session;
 #[cfg(feature = "mysql")]
 mod mysql_database;
@@ -38,6 +39,7 @@ use std::time::Duration;
 
 use sessile_core::{Clock, Operation, Result, Sessions};
 
+pub use ending::end_without_tombstone;
 pub use foreign_session::ForeignSession;
 pub use scanned::{EntryName, ScannedEntry, Sizes};
 

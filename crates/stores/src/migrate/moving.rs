@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use sessile_core::{Absence, Begun, Error, ErrorKind, Found, Key, Lease, Record, Result, Ttl};
 
 use super::Migrate;
-use crate::copy::end_without_tombstone;
+use crate::layouts::end_without_tombstone;
 
 /// Each failed attempt is a change by another request.
 const ATTEMPTS_MAX: usize = 100;

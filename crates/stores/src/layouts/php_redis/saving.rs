@@ -5,8 +5,8 @@
 //! at `begin`, has not expired, and is gone, was logged out: nothing brings it back. phpredis
 //! removes its lock before the session, so a request that waited for the lock may have read it.
 //!
-//! An id that was replaced keeps its session for the grace, and a mark under which nothing is saved:
-//! it must not become a session of its own.
+//! An id that was replaced keeps its session for the grace, and has a mark, so that nothing is
+//! saved under it: it must not become a session of its own.
 //!
 //! Not kept, because phpredis has no place for them: owners, absolute ends, tombstones, aliases.
 
@@ -38,9 +38,9 @@ if redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) > 0 then
 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[1])
 return 1";
-/// KEYS: session, lock, session and lock of the new id, mark. ARGV: secret, life of the lock, whether
-/// the session must be there, grace, life of the mark. The lock of the new id tells a second run that
-/// the first was done.
+/// KEYS: session, lock, session and lock of the new id, mark. ARGV: secret, life of the lock,
+/// whether the session must be there, grace, life of the mark. The lock of the new id tells a
+/// second run that the first was done.
 const REGENERATE: &str = "
 if redis.call('GET', KEYS[4]) == ARGV[1] then
     return 1

@@ -1,5 +1,5 @@
-//! The end of a moved session in the old store, where the new store is another program's: without a
-//! tombstone, so that the session may come back. See decision 46.
+//! The end of a session of ours that has moved to another program: without a tombstone, so that it
+//! may come back. See decision 46.
 //!
 //! Invariant: the lock of the old store is held until the record has expired there. A request that
 //! waits for it finds no session. Not for log-outs, which leave a tombstone.
