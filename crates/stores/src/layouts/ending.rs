@@ -1,8 +1,8 @@
 //! The end of a session of ours that has moved to another program: without a tombstone, so that it
 //! may come back. See decision 46.
 //!
-//! Invariant: the lock of the old store is held until the record has expired there by this clock. A request that
-//! waits for it finds no session. Not for log-outs, which leave a tombstone.
+//! Invariant: the lock of the old store is held until the record has expired there by this clock. A
+//! request that waits for it finds no session. Not for log-outs, which leave a tombstone.
 
 use std::time::Duration;
 
