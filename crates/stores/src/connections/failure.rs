@@ -37,8 +37,8 @@ pub fn error((kind, why, advice): Meaning) -> Error {
     Error::new(kind, why).advice(advice)
 }
 
-/// If one side rejected the certificate of the other, where only the text of the TLS library's error
-/// is within reach. If it were reworded, the error would be `Unreachable`.
+/// If one side rejected the certificate of the other, where only the text of the TLS library's
+/// error is within reach. If it were reworded, the error would be `Unreachable`.
 pub fn distrust(text: &str) -> Option<Meaning> {
     if text.contains("not valid for name") || text.contains("NotValidForName") {
         return Some(MISNAMED);
