@@ -1,5 +1,5 @@
 #!/bin/sh
-# Chroots of Debian for packages; packages.sh and packages_test.sh source it.
+# Chroots of Debian for packages; packages.sh, packages_test.sh and valkey.sh source it.
 #
 # They stay in SESSILE_CHROOTS (default /var/tmp/sessile-packages), which all users must be able
 # to read.

@@ -29,9 +29,9 @@ fi
 "$cargo" test --workspace --no-run $locked
 echo "the tests of the languages run meanwhile, and write to $log"
 # A session of its own, so that all that it has started can be ended.
-setsid sh "$0" languages >"$log" 2>&1 &
+setsid sh scripts/test.sh languages >"$log" 2>&1 &
 group=$!
-trap 'kill -- "-$group" 2>/dev/null; exit 130' HUP INT TERM
+trap 'trap "" HUP INT TERM; kill -- "-$group" 2>/dev/null; wait "$group"; exit 130' HUP INT TERM
 
 failed=
 # shellcheck disable=SC2086 # nothing, or an option

@@ -5,9 +5,13 @@
 # The programs are built here and run there. Nothing called redis-server is there, so that each
 # server is Valkey.
 set -eu
+cd "$(dirname "$0")/.."
 
 # shellcheck source=scripts/chroots.sh
 . scripts/chroots.sh
+
+[ "$(id -u)" = 0 ] || fail "only root can make a chroot"
+command -v mmdebstrap >/dev/null || fail "mmdebstrap is missing: apt-get install mmdebstrap"
 
 place=$chroots/valkey
 [ -d "$place" ] || make_chroot 13 "$place" valkey-server,valkey-tools,openssl
@@ -23,9 +27,9 @@ export CI=true
 test_on_valkey() {
     crate=$1 name=$2
     shift 2
-    program=$("${CARGO:-cargo}" test --locked -p "$crate" --test "$name" --no-run 2>&1 |
-        sed -n 's/.*Executable.*(\(.*\))/\1/p')
-    [ -n "$program" ] || fail "the test $name was not built"
+    said=$("${CARGO:-cargo}" test --locked -p "$crate" --test "$name" --no-run 2>&1) ||
+        fail "$said"
+    program=$(echo "$said" | sed -n 's/.*Executable.*(\(.*\))/\1/p')
     in_chroot "$place" "$program" "$@"
 }
 

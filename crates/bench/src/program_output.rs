@@ -53,12 +53,13 @@ fn has_ended(child: Pid) -> bool {
 }
 
 /// It is as long as it may become, and takes no memory for what is not written. A write beyond is
-/// refused by the kernel: nobody watches in time what a program writes to memory.
+/// refused by the kernel: nobody watches in time what a program writes to memory. A program that
+/// sets `O_APPEND` or opens `/dev/stdout` anew cannot write; those that are run here do neither.
 fn memory_file() -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("output", flags)?);
     file.set_len(BYTES_MAX)?;
-    fcntl_add_seals(&file, SealFlags::GROW)?;
+    fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK)?;
     Ok(file)
 }
 

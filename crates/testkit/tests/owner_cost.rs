@@ -1,4 +1,5 @@
-//! What an owner costs a locked request on the engine.
+//! What an owner costs a locked request on the engine:
+//! `cargo test --release -p sessile-testkit --test owner_cost -- --ignored --nocapture`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -90,8 +90,6 @@ pub(super) const ORDER: &[SeriesEntry] = &[
 
 /// Two syncs of the tier `1s`, which come once a second.
 const SYNCED_SECONDS: f64 = 2.0;
-/// At least one of them.
-const SYNCED_ONCE_SECONDS: f64 = 1.2;
 
 /// The options of a part that are not those of the series.
 pub(super) fn options(entry: &SeriesEntry, quick: bool) -> Options {
@@ -123,7 +121,7 @@ pub(super) fn options(entry: &SeriesEntry, quick: bool) -> Options {
             workers: Some(vec![8]),
             rate: Some(f64::from(rate)),
             sessions: Some(vec![if quick { 2_500 } else { 20_000 }]),
-            seconds: Some(if quick { SYNCED_ONCE_SECONDS } else { SYNCED_SECONDS }),
+            seconds: Some(SYNCED_SECONDS),
             rounds: Some(match (quick, rate) {
                 (true, _) => 1,
                 (false, 250) => 3,

@@ -83,7 +83,7 @@ pub(super) fn send_requests(
         .args((!one_length).then_some("-l"))
         .arg(url);
     let output = output_within(&mut command, REQUESTS_WITHIN)
-        .map_err(|error| format!("ab cannot be started, or does not end: {error}"))?;
+        .map_err(|error| format!("ab was not run to its end: {error}"))?;
     let cpu_us = children_us() - before;
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

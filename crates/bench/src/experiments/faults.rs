@@ -232,7 +232,7 @@ impl FaultFindings {
     fn count_stuck(&mut self, after: Duration) {
         self.faults.stuck += 1;
         self.first_error.get_or_insert_with(|| {
-            format!("the lock of a killed worker is still held {} ms later", after.as_millis())
+            format!("a lock is still held {} ms later", after.as_millis())
         });
     }
 }

@@ -289,6 +289,7 @@ fn output_of(mut command: Command, within: Duration, place: &Path) -> Result<Str
         ErrorKind::TimedOut | ErrorKind::Interrupted => {
             format!("the program did not end within {} s", within.as_secs())
         }
+        ErrorKind::FileTooLarge => "the program writes more than 64 MiB".to_owned(),
         _ => format!("it cannot be started: {error}"),
     })?;
     if output.status.success() {

@@ -14,6 +14,7 @@ use super::{FaultKind, FaultRun, kills_of_all};
 use crate::cluster::PRIMARIES;
 use crate::interruption::interrupted;
 use crate::monotonic::now_ns;
+use crate::redact;
 use crate::selection::ContenderSource;
 use crate::worker::faults::FoundContent;
 use crate::worker::process::failure;
@@ -61,7 +62,9 @@ pub(super) fn measure(run: &mut FaultRun<'_>, kind: FaultKind) -> WorkerResult<(
         }
         run.found.faults.kills += 1;
         run.check_sessions(run.layout.last.clone(), Some(kill))?;
-        if let Some(pair) = run.contender.deployment.pair() {
+        if !interrupted()
+            && let Some(pair) = run.contender.deployment.pair()
+        {
             pair.renew_standby().map_err(told)?;
         }
     }
@@ -69,7 +72,7 @@ pub(super) fn measure(run: &mut FaultRun<'_>, kind: FaultKind) -> WorkerResult<(
 }
 
 fn told(why: StartError) -> ContenderFailure {
-    failure("servers", why.to_string())
+    failure("servers", redact::start_error(&why))
 }
 
 /// Returns when it began. The new primary has no standby yet.
@@ -177,7 +180,7 @@ fn noticed_ns(log: &LoaderLog, at_ns: u64) -> u64 {
 /// so is what fails in the moment after, in which a client still believes that a server is dead.
 fn record(run: &mut FaultRun<'_>, log: &LoaderLog, kill: Kill) {
     run.record(log, Some(kill), kill.over_ns + BELIEVED_DEAD_NS);
-    if log.update_since(kill.over_ns).is_none() {
+    if !log.stuck && log.update_since(kill.over_ns).is_none() {
         run.found.count_failure("a worker did not work again within 30 s");
     }
     run.found.times_ns.push(if log.stuck {

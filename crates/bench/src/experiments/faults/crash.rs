@@ -80,6 +80,7 @@ fn served_round(
         let again_ns = log.update_since(dead_ns).map(|first| first.ended_ns);
         match again_ns {
             Some(again_ns) => run.found.times_ns.push(again_ns.saturating_sub(at_ns)),
+            None if log.stuck => {}
             None => run.found.count_failure(&format!(
                 "a worker did not work again within {} s",
                 WORKS_WITHIN.as_secs()
