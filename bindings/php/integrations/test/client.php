@@ -128,7 +128,7 @@ function a_log_out_ends_the_session(): void
     same('1', get('count', $stolen), 'the counter after a log-out');
 }
 
-/** The applications have a lifetime of six seconds and collect garbage at each request. */
+/** The applications have a lifetime of 6 or 18 seconds and collect garbage at each request. */
 function sessions_expire_and_are_collected(): void
 {
     global $directory;

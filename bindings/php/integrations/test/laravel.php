@@ -35,7 +35,7 @@ if (!is_file("$base/config/session.php")) {
     $write('auth', ['defaults' => ['guard' => 'web'],
         'guards' => ['web' => ['driver' => 'session', 'provider' => 'users']],
         'providers' => ['users' => ['driver' => 'numbers']]]);
-    $write('session', ['driver' => 'sessile', 'lifetime' => 0.1, 'expire_on_close' => true,
+    $write('session', ['driver' => 'sessile', 'lifetime' => 0.3, 'expire_on_close' => true,
         'lottery' => [1, 1],
         'cookie' => 'shop', 'path' => '/', 'domain' => null, 'secure' => false, 'http_only' => true,
         'same_site' => 'lax']);

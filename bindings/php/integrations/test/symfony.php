@@ -29,7 +29,7 @@ class ShopKernel extends Kernel
     {
         $container->extension('framework', ['secret' => 'secret', 'session' => [
             'handler_id' => null, 'storage_factory_id' => 'session.storage.factory.native',
-            'gc_maxlifetime' => 6, 'gc_probability' => 1, 'gc_divisor' => 1,
+            'gc_maxlifetime' => 18, 'gc_probability' => 1, 'gc_divisor' => 1,
         ]]);
         $container->services()->set('logger', Psr\Log\NullLogger::class);
     }
