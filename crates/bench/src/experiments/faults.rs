@@ -231,9 +231,8 @@ impl FaultFindings {
 
     fn count_stuck(&mut self, after: Duration) {
         self.faults.stuck += 1;
-        self.first_error.get_or_insert_with(|| {
-            format!("a lock is still held {} ms later", after.as_millis())
-        });
+        self.first_error
+            .get_or_insert_with(|| format!("a lock is still held {} ms later", after.as_millis()));
     }
 }
 
