@@ -284,7 +284,7 @@ fn of_ranking(site: &Site, ranking: &[RankedStore], question: Option<&Conditions
     notes
 }
 
-/// What was measured under other conditions than the site's.
+/// Notes on results that were measured under other conditions than the site's.
 fn of_question(site: &Site, question: &Conditions) -> Vec<String> {
     let mut notes = Vec::new();
     if site.web_servers > 1 && question.round_trip_us == 0.0 {

@@ -63,7 +63,7 @@ fn memory_file() -> io::Result<File> {
     Ok(file)
 }
 
-/// What was written: the program has had the same position.
+/// The bytes that the program has written. It shares the position in the file with this process.
 fn content(file: &mut File) -> io::Result<Vec<u8>> {
     let written = file.stream_position()?;
     if written == BYTES_MAX {

@@ -196,7 +196,7 @@ mod tests {
             primary_says(&pair, "CREATE TABLE a (b integer)");
             for round in 1..3 {
                 primary_says(&pair, &format!("INSERT INTO a VALUES ({round})"));
-                // What is not confirmed is on its way.
+                // Without confirmation the row may not have reached the standby.
                 pair.fail_over().unwrap();
                 let count = primary_says(&pair, "SELECT count(*) FROM a");
                 assert!(!contender.synchronous || count == [round.to_string()], "{count:?}");

@@ -45,7 +45,7 @@ pub(crate) fn kills_of_all(rounds: usize) -> usize {
 /// `lock_ttl` of a user's store whose URL does not set one.
 const LOCK_TTL_USUAL: Duration = Duration::from_secs(60);
 
-/// What is killed or disturbed; each is a row.
+/// Processes and servers that are killed or disturbed; each kind is a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FaultKind {
     Holder,

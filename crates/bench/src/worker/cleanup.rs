@@ -99,7 +99,8 @@ impl CreatedSessions {
         }
     }
 
-    /// Skips ids that are recorded already. What is filled in piece by piece becomes one range.
+    /// Skips ids that are recorded already. Sessions that are filled in piece by piece become one
+    /// range.
     fn record(&mut self, ids: Ids<usize>, joins: bool) {
         let is_part = |made: &Ids<usize>| made.start <= ids.start && ids.end <= made.end;
         if ids.is_empty() || self.made.iter().any(is_part) {
