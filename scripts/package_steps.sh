@@ -57,7 +57,7 @@ two_commands() {
     start_fpm
     expect '1 files' 'before the first command'
     install "./dist/php$php-sessile_"*.deb
-    phpenmod sessile-sessions
+    phpenmod -s fpm sessile-sessions
     stop_fpm
     start_fpm
     visitor=
@@ -86,7 +86,7 @@ life() {
     [ "$(version_of_command)" = 0.0.9-1 ] || fail "the older version is not there"
     start_fpm
     expect '1 files' 'the module alone must not change the handler'
-    phpenmod sessile-sessions
+    phpenmod -s fpm sessile-sessions
     stop_fpm
     start_fpm
     visitor=

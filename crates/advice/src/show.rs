@@ -147,22 +147,22 @@ fn rule_text(fired: &FiredRule) -> String {
     format!("{}: {}", fired.rule, fired.why)
 }
 
-/// The table of site kinds: the best stores, and the rules that excluded the others.
+/// The table of site kinds: the best stores. Below it each site, and which rules excluded stores.
 pub fn table(site_kinds: &[SiteKind], results: &[Report], known: &'static [StoreEntry]) -> String {
     let answers = answers(site_kinds, results, known);
-    let mut table = ResultTable::new("", ["kind of site", "recommended", "then", "excluded by"]);
+    let mut table = ResultTable::new("", ["kind of site", "recommended", "then"]);
     let mut words = String::new();
     for (kind, answer) in &answers {
         let next: Vec<String> = answer.next().map(RankedStore::title).collect();
-        let excluded = answer.excluded().into_iter();
-        let excluded = excluded.map(|(rule, stores)| format!("{rule}: {stores}"));
         table.row([
             text(kind.name),
             text(answer.recommended.as_deref().unwrap_or("-")),
             text(if next.is_empty() { "-".to_owned() } else { next.join(", ") }),
-            text(excluded.collect::<Vec<String>>().join("; ")),
         ]);
         words.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.description, answer.site));
+        for (rule, stores) in answer.excluded() {
+            words.push_str(&format!("  excluded by {rule}: {stores}\n"));
+        }
     }
     words.push('\n');
     for (note, of) in shared_notes(&answers) {

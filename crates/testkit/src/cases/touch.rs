@@ -1,5 +1,7 @@
 //! Touch moves the expiry, and never makes a record.
 
+use sessile_core::Absence;
+
 use super::*;
 
 pub(crate) const CASES: &[Case] = &[
@@ -68,5 +70,16 @@ pub(crate) const CASES: &[Case] = &[
         store.touch(&key, minute())?;
         store.clock.advance(MINUTE);
         store.expect_none("a minute later", &key)
+    }),
+    Case::new("a touch under the lease ends a life at once, and it is no log-out", |_, store| {
+        let (key, mut begun) = store.leased("x")?;
+        begun.lease.touch(Ttl::ENDED)?;
+        store.expect_none("peek", &key)?;
+        begun.lease.release()?;
+        let again = store.lock(&key)?;
+        equal("what is known", again.absence, Absence::Unknown)?;
+        again.expect_none("begin")?;
+        again.commit_text("y")?;
+        store.expect_some("peek after a commit", &key)
     }),
 ];
