@@ -171,6 +171,22 @@ subtest 'what cannot be read stays as it is, and its text is in no error' => sub
     is_deeply { %session }, { _session_id => $id, user => 'me' }, 'JSON of another language';
 };
 
+# It lay in the payload: who had a copy of an engine could log in.
+subtest 'what is stored does not contain the id' => sub {
+    my %as_json = (%with, Directory => "$dir/json", Serialize => 'JSON');
+    for my $args (\%with, \%as_json) {
+        tie my(%session), 'Apache::Session::Sessile', undef, $args;
+        my $id = $session{_session_id};
+        $session{user} = 'me';
+        tied(%session)->save;
+        is $session{_session_id}, $id;
+        unlike stored($args, $id), qr/$id/;
+        untie %session;
+        tie %session, 'Apache::Session::Sessile', $id, $args;
+        is_deeply { %session }, { _session_id => $id, user => 'me' };
+    }
+};
+
 # It was stored as an empty payload, which no serialiser reads.
 subtest 'a session that expires while it is read is stored as it was' => sub {
     my $args = { %with, Directory => "$dir/brief", Expires => 0.02 };

@@ -10,6 +10,7 @@ use sessile_fixtures::{Instance, PrivateDir, Server, ServerKind, ServerOptions, 
 use sessile_stores::with_option;
 
 use crate::cluster::PrivateCluster;
+use crate::defaults::LONG_TTL;
 use crate::footprint::FootprintSource;
 use crate::network::DelayedNetwork;
 use crate::redact;
@@ -91,7 +92,11 @@ impl Deployment {
                     Instance::start(entry, fixture, &options).map_err(|error| error.to_string())?;
                 let dir = instance.dir().to_owned();
                 let name = if fixture.url.contains("{shm}") { "<shm>" } else { "<disk>" };
-                let (url, server_pid) = (instance.url().to_owned(), instance.server_pid());
+                let (mut url, server_pid) = (instance.url().to_owned(), instance.server_pid());
+                // Sessions of the bench outlive the 24 minutes of PHP's files.
+                if fixture.url.contains("php=1") {
+                    url = with_option(&url, "maxlifetime", &LONG_TTL.as_secs().to_string());
+                }
                 let what = ContenderSpec::Store { url, reconnects: choice.reconnects };
                 let socket = instance.server().map(|server| server.socket().to_owned());
                 let keep = OwnedResources::Instance { instance: Box::new(instance) };

@@ -548,6 +548,12 @@ impl Lease {
         self.sessions.done(Operation::Touch, Some(&self.key), touched)
     }
 
+    /// Lets the record expire at once and keeps the lease. It is no log-out and leaves no tombstone:
+    /// the session lives on in another store.
+    pub fn end(&mut self) -> Result<()> {
+        self.touch(Ttl::ENDED)
+    }
+
     /// Releases the lease without writing. Dropping a lease releases it too, but can only log a
     /// failure.
     pub fn release(self) -> Result<()> {

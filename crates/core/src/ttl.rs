@@ -18,8 +18,8 @@ pub struct Ttl {
 }
 
 impl Ttl {
-    /// Ends a record at once and leaves no tombstone: for one that lives on in another store.
-    pub const ENDED: Ttl = Ttl { idle_ms: 0, absolute_ms: None, created: None };
+    /// Of a record that ends at once ([`crate::Lease::end`]).
+    pub(crate) const ENDED: Ttl = Ttl { idle_ms: 0, absolute_ms: None, created: None };
 
     /// A record that expires when it was neither committed nor touched for `idle`.
     ///
@@ -57,7 +57,7 @@ impl Ttl {
         Ok(Ttl { absolute_ms: Some(checked_ms(lifetime, "absolute lifetime")?), ..self })
     }
 
-    /// The idle time, in milliseconds: 0 only of [`Ttl::ENDED`].
+    /// The idle time, in milliseconds: 0 where [`crate::Lease::end`] touches.
     pub const fn idle_ms(self) -> u64 {
         self.idle_ms
     }

@@ -57,7 +57,7 @@ pub const ENTRY: StoreEntry = StoreEntry {
     fixtures: &[
         Fixture { variant: "default", url: "files:{disk}/files" },
         Fixture { variant: "shm", url: "files:{shm}/files#shm" },
-        Fixture { variant: "php", url: "files:{disk}/php?php=1&maxlifetime=86400#php" },
+        Fixture { variant: "php", url: "files:{disk}/php?php=1#php" },
     ],
     open,
     exists,

@@ -306,7 +306,9 @@ impl<'a> Election<'a> {
         entry.state_word().store(state.0, Relaxed);
         entry.touched().store(as_override(expires), Relaxed);
         entry.ends().store(as_override(ends), Relaxed);
-        entry.set_due(plane, if is_readable { expires } else { longest });
+        // As the touch itself does: one that ended a life early leaves no tombstone.
+        let due = if is_readable && noted == 0 { expires } else { lasts };
+        entry.set_due(plane, due);
         Ok(true)
     }
 }

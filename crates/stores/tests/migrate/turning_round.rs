@@ -1,7 +1,8 @@
 //! A site that changes its mind: from phpredis to a store of ours, back, and there again, within
 //! the hour for which a store remembers what was destroyed.
 
-use sessile_core::{Absence, Sessions};
+use sessile_core::{Absence, Budget, Sessions};
+use sessile_fixtures::PrivateDir;
 use sessile_stores::Context;
 
 use crate::php_redis_back::Site;
@@ -64,7 +65,7 @@ fn a_log_out_between_two_turns_stays_one() {
 #[test]
 fn a_move_to_phpredis_leaves_no_tombstone() {
     let Some(mut site) = Site::start() else { return };
-    let dir = sessile_fixtures::PrivateDir::in_shared_memory().unwrap();
+    let dir = PrivateDir::in_shared_memory().unwrap();
     let at = dir.path().display();
     for url in [
         format!("redis+unix:{}", site.socket),
@@ -81,4 +82,25 @@ fn a_move_to_phpredis_leaves_no_tombstone() {
         assert_eq!(old.find(&key("a")).unwrap().absence, Absence::Destroyed, "{url}");
         assert_eq!(site.php.names(), [""; 0], "{url}");
     }
+}
+
+/// The story: after a reboot the engine had a tombstone for each session that had moved away. When
+/// the site turned round again, the sessions of phpredis were destroyed.
+#[test]
+fn an_engine_made_anew_after_a_reboot_takes_no_move_for_a_log_out() {
+    let Some(site) = Site::start() else { return };
+    let (disk, memory) = (PrivateDir::on_disk().unwrap(), PrivateDir::in_shared_memory().unwrap());
+    let (disk, control) = (disk.path().display(), memory.path().join("control"));
+    std::fs::create_dir(&control).unwrap();
+    let url = format!("sessile:{disk}/engine?control={}", control.display());
+    let both = format!("migrate:?from={url}&to=php+redis+unix:{}", site.socket);
+    open(&url).create(&key("a"), b"cart|i:1;", ttl()).unwrap();
+    uses(&open(&both), "a", "cart|i:1;", "cart|i:2;");
+    std::fs::remove_dir_all(&control).unwrap();
+    std::fs::create_dir(&control).unwrap();
+    let old = open(&url);
+    old.sweep(Budget::default()).unwrap();
+    let left = old.find(&key("a")).unwrap();
+    assert!(left.record.is_none());
+    assert_eq!(left.absence, Absence::Unknown);
 }

@@ -71,15 +71,17 @@ pub(crate) const CASES: &[Case] = &[
         store.clock.advance(MINUTE);
         store.expect_none("a minute later", &key)
     }),
-    Case::new("a touch under the lease ends a life at once, and it is no log-out", |_, store| {
+    Case::timed("a lease may end its record at once, and that is no log-out", |_, store| {
         let (key, mut begun) = store.leased("x")?;
-        begun.lease.touch(Ttl::ENDED)?;
+        begun.lease.end()?;
         store.expect_none("peek", &key)?;
+        store.expect_locked("another begin", &key)?;
         begun.lease.release()?;
+        store.sweep(Budget::default())?;
         let again = store.lock(&key)?;
         equal("what is known", again.absence, Absence::Unknown)?;
         again.expect_none("begin")?;
         again.commit_text("y")?;
-        store.expect_some("peek after a commit", &key)
+        equal("the new record's version", store.record(&key)?.head.version, 1)
     }),
 ];

@@ -79,7 +79,7 @@ sub TIEHASH {
         Sessile::Session::close($self);
         die 'Session could not be unserialized';
     }
-    # Another language may have written it.
+    # It is not stored.
     $data->{_session_id} //= $id;
     $self->{data}   = $data;
     $self->{status} = SYNCED;
@@ -105,13 +105,20 @@ sub _store {
     my $status = $self->{status};
     return if $status & DELETED;
     if ($status & (NEW | MODIFIED)) {
-        Sessile::Session::save($self, $self->{opened}[1]->($self->{data}), 1);
+        Sessile::Session::save($self, $self->_bytes, 1);
         $self->{status} = SYNCED;
     }
     else {
         Sessile::Session::save($self, '', 0);
     }
     return;
+}
+
+# Without the id: stores keep digests of ids, so that nobody can log in with a copy of one.
+sub _bytes {
+    my ($self) = @_;
+    delete local $self->{data}{_session_id};
+    return $self->{opened}[1]->($self->{data});
 }
 
 # Stores what has changed, and goes on holding the session. Between the two another request may have

@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{Cmd, FromRedisValue, ToRedisArgs, Value};
 use sessile_core::{
     Absence, Bin, Capabilities, Clock, Cursor, Detail, Details, Durability, Error, ErrorKind,
     Expiry, Filter, Found, Head, Holder, Key, Limits, OwnerChange, Ownership, Page, Record, Result,
@@ -47,12 +47,12 @@ if redis.call('GET', KEYS[2]) == ARGV[1] then
 end
 return 0";
 /// Answers -1 if the lock is another's by now, or nobody's; -2 if the session is gone, too, that
-/// must be there (ARGV 3). Zero milliseconds change nothing.
+/// must be there (ARGV 3). Without milliseconds (-1) nothing changes.
 const TOUCH: &str = "
 if redis.call('GET', KEYS[2]) ~= ARGV[1] then
     return (ARGV[3] == '1' and redis.call('EXISTS', KEYS[1]) == 0) and -2 or -1
 end
-if ARGV[2] == '0' then
+if ARGV[2] == '-1' then
     return redis.call('EXISTS', KEYS[1])
 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
@@ -159,7 +159,13 @@ impl PhpRedis {
 
     /// A script that changes the session of a lease. Its first arguments are the secret, `ms`, and
     /// whether the session must be there.
-    pub fn script_of(&self, source: &str, held: &Held, others: &[Vec<u8>], ms: u64) -> Cmd {
+    pub fn script_of(
+        &self,
+        source: &str,
+        held: &Held,
+        others: &[Vec<u8>],
+        ms: impl ToRedisArgs,
+    ) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(source).arg(2 + others.len()).arg(self.names(&held.key).as_slice());
         command.arg(others).arg(held.secret.as_str()).arg(ms);
@@ -370,8 +376,11 @@ impl Store for PhpRedis {
 
     fn touch_held(&self, held: &mut Held, ttl: Ttl) -> Result<()> {
         check_process(held.pid)?;
-        let left = if held.is_replaced { 0 } else { left_ms(ttl) };
-        let touch = self.script_of(TOUCH, held, &[], left);
+        let left = left_ms(ttl);
+        let touch = match held.is_replaced {
+            true => self.script_of(TOUCH, held, &[], -1),
+            false => self.script_of(TOUCH, held, &[], left),
+        };
         if !verdict(self.ask(self.soon(), &held.key, &touch)?)? {
             return Err(ErrorKind::Gone.into());
         }
