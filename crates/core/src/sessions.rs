@@ -548,8 +548,8 @@ impl Lease {
         self.sessions.done(Operation::Touch, Some(&self.key), touched)
     }
 
-    /// Lets the record expire at once and keeps the lease. It is no log-out and leaves no tombstone:
-    /// the session lives on in another store.
+    /// Lets the record expire at once and keeps the lease. That is no log-out and leaves no
+    /// tombstone: the session lives on in another store.
     pub fn end(&mut self) -> Result<()> {
         self.touch(Ttl::ENDED)
     }
