@@ -84,8 +84,10 @@ fn the_record_is_of_a_whole_run_without_faults_in_a_release_build() {
         let lacking: Vec<_> =
             run.left_out.iter().filter(|left| could_be_there(&left.reason)).collect();
         assert!(lacking.is_empty(), "{title}: {lacking:?}");
-        let bad: Vec<String> =
-            run.bad_rows().map(|row| format!("{title}: {} {}", row.title(), row.op)).collect();
+        let bad: Vec<String> = run
+            .bad_rows()
+            .map(|row| format!("{title}: {} {}", row.subject.title(), row.question.op))
+            .collect();
         assert_eq!(bad, Vec::<String>::new());
     }
 }
@@ -93,16 +95,22 @@ fn the_record_is_of_a_whole_run_without_faults_in_a_release_build() {
 /// The titles of rows whose ranges do not overlap, and the number of rows.
 fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
     let rows = one.results.iter().filter_map(|row| {
-        let same =
-            |it: &&Row| it.title() == row.title() && it.op == row.op && it.workers == row.workers;
+        let same = |it: &&Row| {
+            it.subject.title() == row.subject.title()
+                && it.question.op == row.question.op
+                && it.question.workers == row.question.workers
+        };
         Some((row, other.results.iter().find(same)?))
     });
     let rows: Vec<(&Row, &Row)> = rows.collect();
     let apart = rows.iter().filter(|(one, other)| {
-        let (one, other) = (one.ops_per_second, other.ops_per_second);
+        let (one, other) = (one.figures.ops_per_second, other.figures.ops_per_second);
         one.low > other.high || other.low > one.high
     });
-    (apart.map(|(row, _)| format!("{}@{}", row.title(), row.workers)).collect(), rows.len())
+    (
+        apart.map(|(row, _)| format!("{}@{}", row.subject.title(), row.question.workers)).collect(),
+        rows.len(),
+    )
 }
 
 /// The second was measured an hour after the first.
@@ -121,8 +129,8 @@ fn two_recorded_runs_with_the_same_seed_agree_in_nine_rows_of_ten() {
     slower
         .results
         .iter_mut()
-        .for_each(|row| row.ops_per_second.high = row.ops_per_second.low / 2.0);
-    slower.results.iter_mut().for_each(|row| row.ops_per_second.low /= 4.0);
+        .for_each(|row| row.figures.ops_per_second.high = row.figures.ops_per_second.low / 2.0);
+    slower.results.iter_mut().for_each(|row| row.figures.ops_per_second.low /= 4.0);
     assert!(apart(first, &slower).0.len() * 10 > rows, "nothing is ever apart");
 }
 

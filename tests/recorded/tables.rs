@@ -15,7 +15,9 @@ fn run<'a>(record: &'a Collection, experiment: &str, flags: &str) -> &'a Report 
 }
 
 fn row<'a>(run: &'a Report, title: &str, op: &str, workers: usize) -> &'a Row {
-    let this = |row: &&Row| row.title() == title && row.op == op && row.workers == workers;
+    let this = |row: &&Row| {
+        row.subject.title() == title && row.question.op == op && row.question.workers == workers
+    };
     run.results
         .iter()
         .find(this)
@@ -24,8 +26,12 @@ fn row<'a>(run: &'a Report, title: &str, op: &str, workers: usize) -> &'a Row {
 
 /// The distinct titles of rows with this operation, in their order.
 fn titles(run: &Report, op: &str) -> Vec<String> {
-    let mut titles: Vec<String> =
-        run.results.iter().filter(|row| row.op == op).map(Row::title).collect();
+    let mut titles: Vec<String> = run
+        .results
+        .iter()
+        .filter(|row| row.question.op == op)
+        .map(|row| row.subject.title())
+        .collect();
     let mut seen = std::collections::HashSet::new();
     titles.retain(|title| seen.insert(title.clone()));
     titles
@@ -70,16 +76,19 @@ pub fn cycle(record: &Collection) -> String {
     let headed = |kind: &str, heading: &str| {
         let here = titles(run, "cycle")
             .into_iter()
-            .filter(|title| row(run, title, "cycle", 1).kind == kind);
+            .filter(|title| row(run, title, "cycle", 1).subject.kind == kind);
         let rows = here.map(|title| {
             let (one, eight) = (
                 row(run, &title, "cycle", 1),
-                run.results.iter().find(|row| row.title() == title && row.workers == 8),
+                run.results
+                    .iter()
+                    .find(|row| row.subject.title() == title && row.question.workers == 8),
             );
             let rates = [Some(one), eight].map(|row| row.map_or("-".to_owned(), with_range));
             let [one_rate, eight_rate] = rates;
-            let p999 = |row: &Row| figure(row.latency_us.p999);
-            let (p50, tail) = (figure(one.latency_us.p50), eight.map_or("-".to_owned(), p999));
+            let p999 = |row: &Row| figure(row.figures.latency_us.p999);
+            let (p50, tail) =
+                (figure(one.figures.latency_us.p50), eight.map_or("-".to_owned(), p999));
             vec![
                 code(&title),
                 one_rate,
@@ -87,7 +96,7 @@ pub fn cycle(record: &Collection) -> String {
                 p999(one),
                 eight_rate,
                 tail,
-                grouped(one.bytes_per_session as f64),
+                grouped(one.figures.bytes_per_session as f64),
             ]
         });
         table(
@@ -108,11 +117,11 @@ pub fn cycle(record: &Collection) -> String {
         "{} sessions of {} bytes, {} rounds of {} s, durability {}, {}, {} cores, which servers \
          share with their clients. \
          In brackets the slowest and the fastest round.",
-        grouped(first.sessions as f64),
-        grouped(first.payload_bytes as f64),
-        first.rounds,
+        grouped(first.question.sessions as f64),
+        grouped(first.question.payload_bytes as f64),
+        first.figures.rounds,
         run.settings.seconds,
-        first.durability,
+        first.question.durability,
         run.environment.cpu,
         run.environment.cores,
     );
@@ -126,16 +135,16 @@ pub fn default_tier(record: &Collection) -> String {
     let in_the_tier = |run: &&Report| {
         run.experiment() == Some("cycle")
             && run.settings.rate.is_none()
-            && run.results.iter().all(|row| row.durability == "1s")
+            && run.results.iter().all(|row| row.question.durability == "1s")
     };
     let run = record.runs.iter().find(in_the_tier).unwrap();
     let mut stores = titles(run, "cycle");
     stores.sort_by_key(|title| {
-        std::cmp::Reverse(row(run, title, "cycle", 8).ops_per_second.median as u64)
+        std::cmp::Reverse(row(run, title, "cycle", 8).figures.ops_per_second.median as u64)
     });
     let rows = stores.iter().map(|title| {
         let row = row(run, title, "cycle", 8);
-        let [p50, p999] = [row.latency_us.p50, row.latency_us.p999].map(figure);
+        let [p50, p999] = [row.figures.latency_us.p50, row.figures.latency_us.p999].map(figure);
         vec![code(title), with_range(row), p50, p999]
     });
     table(&["row", "requests a second", "p50 us", "p99.9 us"], rows)
@@ -143,7 +152,7 @@ pub fn default_tier(record: &Collection) -> String {
 
 /// The median of the rounds, with their range.
 fn with_range(row: &Row) -> String {
-    let rate = row.ops_per_second;
+    let rate = row.figures.ops_per_second;
     format!("{} ({} to {})", grouped(rate.median), grouped(rate.low), grouped(rate.high))
 }
 
@@ -160,7 +169,7 @@ pub fn pages(record: &Collection) -> String {
         .map(|(title, rates)| [title].iter().chain(&rates).map(|&cell| cell.to_owned()).collect());
     let mut handlers = titles(run, "page");
     handlers.sort_by_key(|title| {
-        std::cmp::Reverse(row(run, title, "page", 8).ops_per_second.median as u64)
+        std::cmp::Reverse(row(run, title, "page", 8).figures.ops_per_second.median as u64)
     });
     let here = handlers.iter().map(|title| {
         let rates = parallel.map(|workers| rate(row(run, title, "page", workers)));
@@ -170,15 +179,23 @@ pub fn pages(record: &Collection) -> String {
 }
 
 fn rate(row: &Row) -> String {
-    if row.failed.is_some() { "failed".to_owned() } else { grouped(row.ops_per_second.median) }
+    if row.outcome.failed.is_some() {
+        "failed".to_owned()
+    } else {
+        grouped(row.figures.ops_per_second.median)
+    }
 }
 
 /// Source A: the records of visitors who store nothing, with and without lazy start.
 pub fn visitors(record: &Collection) -> String {
     let run = run(record, "lifecycle", "");
-    let rows =
-        run.results.iter().filter(|row| row.is_of_visitors() && row.failed.is_none()).map(|row| {
-            let left = row.visitors().unwrap_or_else(|| panic!("{} has no visitors", row.title()));
+    let rows = run
+        .results
+        .iter()
+        .filter(|row| row.question.is_of_visitors() && row.outcome.failed.is_none())
+        .map(|row| {
+            let left =
+                row.visitors().unwrap_or_else(|| panic!("{} has no visitors", row.subject.title()));
             let lazy = row.lazy_start().map_or("no rule", |lazy| if lazy { "on" } else { "off" });
             let known = |value: Option<u64>| {
                 value.map_or("not known".to_owned(), |value| grouped(value as f64))
@@ -191,7 +208,7 @@ pub fn visitors(record: &Collection) -> String {
             let counts = [left.visitors, left.storing].map(|count| grouped(count as f64));
             let [all, storing] = counts;
             vec![
-                code(&row.title()),
+                code(&row.subject.title()),
                 lazy.to_owned(),
                 all,
                 storing,
@@ -219,7 +236,8 @@ pub fn visitors(record: &Collection) -> String {
 /// The rows of a language, each in its own runtime.
 fn languages<'a>(record: &'a Collection, language: &str) -> Vec<&'a Row> {
     let rows = record.runs.iter().flat_map(|run| &run.results);
-    rows.filter(|row| row.experiment == "languages" && row.store == language).collect()
+    rows.filter(|row| row.question.experiment == "languages" && row.subject.store == language)
+        .collect()
 }
 
 /// Source C: a thousand sessions created and opened again, and what is left of the additions of
@@ -233,16 +251,17 @@ pub fn perl(record: &Collection) -> String {
         _ => "",
     };
     let of = |variant: &str, op: &str| {
-        rows.iter().find(|row| row.variant == variant && row.op.contains(op))
+        rows.iter().find(|row| row.subject.variant == variant && row.question.op.contains(op))
     };
-    let made = rows.iter().filter(|row| row.op == "make").map(|made| {
-        let variant = &made.variant;
+    let made = rows.iter().filter(|row| row.question.op == "make").map(|made| {
+        let variant = &made.subject.variant;
         let again = of(variant, "reopen").unwrap_or_else(|| panic!("{variant} was not reopened"));
-        let us = made.latency_us.p50 + again.latency_us.p50;
-        let kept = of(variant, "additions").map(|row| format!("{} of {}", row.operations, row.op));
+        let us = made.figures.latency_us.p50 + again.figures.latency_us.p50;
+        let kept = of(variant, "additions")
+            .map(|row| format!("{} of {}", row.figures.operations, row.question.op));
         vec![
-            code(&made.title()),
-            made.sessions.to_string(),
+            code(&made.subject.title()),
+            made.question.sessions.to_string(),
             published(variant).to_owned(),
             figure(us / 1e3),
             kept.unwrap_or_default(),
@@ -258,12 +277,13 @@ pub fn rebuild(record: &Collection) -> String {
         let told = row
             .rebuild
             .as_ref()
-            .unwrap_or_else(|| panic!("{} tells nothing of its views", row.title()));
+            .unwrap_or_else(|| panic!("{} tells nothing of its views", row.subject.title()));
         let siege = &told.siege;
         let of_views =
             format!("{} of {}", grouped(told.rebuilt as f64), grouped(told.views as f64));
         let times = [told.load_us, told.rebuild_us, told.save_us].map(|us| figure(us / 1e3));
-        let cells = [code(&row.title()), figure(siege.response_s), figure(siege.rate), of_views];
+        let cells =
+            [code(&row.subject.title()), figure(siege.response_s), figure(siege.rate), of_views];
         cells.into_iter().chain(times).collect()
     });
     let head = [
@@ -281,12 +301,14 @@ pub fn rebuild(record: &Collection) -> String {
 /// Source D: the fate of a payload.
 pub fn oversize(record: &Collection) -> String {
     let run = run(record, "oversize", "");
-    let mut sizes: Vec<usize> = run.results.iter().map(|row| row.payload_bytes).collect();
+    let mut sizes: Vec<usize> = run.results.iter().map(|row| row.question.payload_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let rows = titles(run, "save").into_iter().map(|title| {
         let of = |size: &usize| {
-            run.results.iter().find(|row| row.title() == title && row.payload_bytes == *size)
+            run.results
+                .iter()
+                .find(|row| row.subject.title() == title && row.question.payload_bytes == *size)
         };
         let outcome = |size: &usize| of(size).map_or(String::new(), became);
         [code(&title)].into_iter().chain(sizes.iter().map(outcome)).collect()
@@ -299,7 +321,7 @@ pub fn oversize(record: &Collection) -> String {
 /// The time of a save that can be read back, or its fate.
 fn became(row: &Row) -> String {
     match row.oversize.as_ref().map(|it| it.outcome) {
-        Some(SaveOutcome::Stored) => format!("{} ms", figure(row.latency_us.p50 / 1e3)),
+        Some(SaveOutcome::Stored) => format!("{} ms", figure(row.figures.latency_us.p50 / 1e3)),
         Some(outcome) => format!("**{}**", outcome.name()),
         None => String::new(),
     }
@@ -318,10 +340,11 @@ pub fn ops_as_published(record: &Collection) -> String {
 fn operations(run: &Report) -> String {
     let rows = titles(run, "create").into_iter().map(|title| {
         let cell = |op: &str, workers: usize| {
-            let there = run
-                .results
-                .iter()
-                .find(|row| row.title() == title && row.op == op && row.workers == workers);
+            let there = run.results.iter().find(|row| {
+                row.subject.title() == title
+                    && row.question.op == op
+                    && row.question.workers == workers
+            });
             there.map_or("-".to_owned(), rate)
         };
         let cells = [1, 8]

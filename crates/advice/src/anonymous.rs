@@ -40,17 +40,18 @@ pub(crate) fn saving(site: &Site, best: Option<&Candidate>, results: &[Report]) 
 fn counted(results: &[Report]) -> Option<(String, Visitors, Visitors)> {
     let mut pairs = Vec::new();
     for report in results {
-        let rows = report.results.iter().filter(|row| row.is_of_visitors() && !row.is_bad());
+        let rows =
+            report.results.iter().filter(|row| row.question.is_of_visitors() && !row.is_bad());
         let lazy: Vec<(&Row, &Visitors)> =
             rows.filter_map(|row| Some((row, row.visitors()?))).collect();
         for (row, with) in lazy.iter().filter(|(_, visitors)| visitors.lazy_start == Some(true)) {
             let same = |(other, without): &&(&Row, &Visitors)| {
-                other.title() == row.title()
+                other.subject.title() == row.subject.title()
                     && without.lazy_start == Some(false)
                     && without.visitors == with.visitors
             };
             if let Some((_, without)) = lazy.iter().find(same).filter(|_| with.records.is_some()) {
-                pairs.extend(without.records.map(|_| (row.title(), **with, **without)));
+                pairs.extend(without.records.map(|_| (row.subject.title(), **with, **without)));
             }
         }
     }

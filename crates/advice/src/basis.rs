@@ -95,7 +95,7 @@ fn why_not_by_speed(site: &Site, results: &[Report]) -> String {
     let tier = site.durability.name();
     let rows = || results.iter().flat_map(|report| cycles(report).map(move |row| (report, row)));
     let sound = || rows().filter(|(report, row)| !row.is_bad() && report.settings.rate.is_none());
-    let mut tiers: Vec<&str> = sound().map(|(_, row)| row.durability.as_str()).collect();
+    let mut tiers: Vec<&str> = sound().map(|(_, row)| row.question.durability.as_str()).collect();
     tiers.sort_unstable();
     tiers.dedup();
     let (why, network) = if tiers.contains(&tier) && site.needs_shared_store() {

@@ -217,22 +217,24 @@ pub(crate) fn cycles(report: &Report) -> impl Iterator<Item = &Row> {
 }
 
 pub(crate) fn is_cycle(row: &Row) -> bool {
-    matches!(row.experiment.as_str(), "cycle" | "scale") && row.op == "cycle"
+    let asked = &row.question;
+    matches!(asked.experiment.as_str(), "cycle" | "scale") && asked.op == "cycle"
 }
 
 pub(crate) fn is_of(row: &Row, candidate: &Candidate) -> bool {
-    (row.store.as_str(), row.variant.as_str()) == candidate.rows
+    (row.subject.store.as_str(), row.subject.variant.as_str()) == candidate.rows
 }
 
 /// Whether a row is of the tier in which a candidate is judged.
 pub(crate) fn is_in_its_tier(row: &Row, candidate: &Candidate) -> bool {
-    candidate.tier.is_some_and(|tier| row.durability == tier.name())
+    candidate.tier.is_some_and(|tier| row.question.durability == tier.name())
 }
 
 impl Conditions {
     /// `tier` is that of the site: rows of candidates that are not run in it are of a stronger one.
     pub(crate) fn of(row: &Row, report: &Report, tier: &str) -> Conditions {
         let (machine, settings) = (&report.environment, &report.settings);
+        let asked = &row.question;
         Conditions {
             cpu: machine.cpu.clone(),
             cores: machine.cores,
@@ -241,11 +243,11 @@ impl Conditions {
             disk_mount_options: machine.disk_mount_options.clone(),
             build: machine.build.clone(),
             processors_awake: settings.processors_awake,
-            experiment: row.experiment.clone(),
-            workers: row.workers,
-            sessions: row.sessions,
-            payload_bytes: row.payload_bytes,
-            payload_spread: row.payload_spread.clone(),
+            experiment: asked.experiment.clone(),
+            workers: asked.workers,
+            sessions: asked.sessions,
+            payload_bytes: asked.payload_bytes,
+            payload_spread: asked.payload_spread.clone(),
             durability: tier.to_owned(),
             round_trip_us: settings.round_trip_us.unwrap_or(0.0),
             rate: settings.rate,
@@ -276,12 +278,12 @@ fn choose(site: &Site, results: &[Report], candidates: &[Candidate]) -> Option<C
     let is_asked = |row: &Row| {
         let is_of_site =
             |it: &Candidate| is_of(row, it) && is_in_its_tier(row, it) && it.serves_all_hosts(site);
-        row.durability == tier && !row.is_bad() && candidates.iter().any(is_of_site)
+        row.question.durability == tier && !row.is_bad() && candidates.iter().any(is_of_site)
     };
     let closed = results.iter().filter(|report| report.settings.rate.is_none());
     let posed = closed.flat_map(|report| {
         let rows = cycles(report).filter(|row| is_asked(row));
-        rows.map(move |row| (Conditions::of(row, report, tier), row.title()))
+        rows.map(move |row| (Conditions::of(row, report, tier), row.subject.title()))
     });
     // A store measured twice counts once.
     let questions = grouped(posed).into_iter().map(|(it, by)| (it, distinct(by).len()));

@@ -67,9 +67,9 @@ impl LargePayloads {
         let Some(by) = MeasuredServer::of(row, candidate, site) else { return };
         let wanted = site.payload_bytes;
         let (payload_bytes, reaches) =
-            (row.payload_bytes as u64, row.payload_bytes as u64 >= wanted);
+            (row.question.payload_bytes as u64, row.question.payload_bytes as u64 >= wanted);
         let Some(oversize) = row.oversize.as_ref() else {
-            if reaches && is_cycle(row) && !row.is_bad() && row.payload_spread == "fixed" {
+            if reaches && is_cycle(row) && !row.is_bad() && row.question.payload_spread == "fixed" {
                 self.accept(by, payload_bytes);
             }
             return;
@@ -114,16 +114,16 @@ impl LostPayload {
 impl MeasuredServer {
     /// `None` for another store, and for a raised limit that the site does not need.
     fn of(row: &Row, candidate: &Candidate, site: &Site) -> Option<MeasuredServer> {
-        if row.store != candidate.rows.0 || !is_of_store(row) {
+        if row.subject.store != candidate.rows.0 || !is_of_store(row) {
             return None;
         }
         let server = candidate.capabilities.server;
         // A URL's label is the user's; for embedded stores it does not identify a candidate.
-        if row.durability == AS_CONFIGURED {
+        if row.question.durability == AS_CONFIGURED {
             return server.is_some().then_some(MeasuredServer::Users);
         }
         let is_needed = || stock(server).is_some_and(|stock| stock.bytes < site.payload_bytes);
-        match raised_setting(candidate.store, &row.variant) {
+        match raised_setting(candidate.store, &row.subject.variant) {
             _ if is_of(row, candidate) => Some(MeasuredServer::Default),
             Some(setting) => is_needed().then_some(MeasuredServer::Raised(setting)),
             None => None,

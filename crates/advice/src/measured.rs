@@ -102,33 +102,25 @@ pub(crate) fn measured(
                 continue;
             }
             if row.is_bad() && measured.fault.is_none() {
-                measured.fault = Some(format!("{} {}: {}", row.experiment, row.op, row.fault()));
+                let (experiment, op) = (&row.question.experiment, &row.question.op);
+                measured.fault = Some(format!("{experiment} {op}: {}", row.fault()));
             }
             let asked = Conditions::of(row, report, site.durability.name());
-            if question.is_some_and(|question| asked == *question) && row.op == "cycle" {
-                measured.cycles = (!row.is_bad()).then_some(row.ops_per_second);
-                measured.p99_us = row.latency_us.p99;
+            if question.is_some_and(|question| asked == *question) && row.question.op == "cycle" {
+                let figures = &row.figures;
+                measured.cycles = (!row.is_bad()).then_some(figures.ops_per_second);
+                measured.p99_us = figures.latency_us.p99;
                 let servers = &report.environment.servers;
                 measured.server_flags =
                     candidate.capabilities.server.and_then(|name| servers.get(name)).cloned();
-                let Spread { median, low, high } = row.ops_per_second;
-                measured.rounds = match row.samples.as_slice() {
+                let Spread { median, low, high } = figures.ops_per_second;
+                measured.rounds = match figures.samples.as_slice() {
                     [] => vec![low, median, high],
                     samples => samples.iter().map(|it| it.ops_per_second).collect(),
                 };
             }
-            let weighs = row.bytes_per_session > 0
-                && matches!(row.experiment.as_str(), "cycle" | "scale" | "ops");
-            let (payload_bytes, sessions) = (row.payload_bytes as u64, row.sessions as u64);
-            let (payload_apart, sessions_apart) = (
-                log_distance(payload_bytes, site.payload_bytes),
-                log_distance(sessions, site.sessions),
-            );
-            let from_site = (payload_apart, sessions_apart, -(row.bytes_per_session as f64));
-            if weighs && from_site < nearest {
-                nearest = from_site;
-                measured.footprint =
-                    Some(MeasuredSpace { bytes: row.bytes_per_session, payload_bytes, sessions });
+            if let Some((from_site, space)) = space_of(row, site).filter(|it| it.0 < nearest) {
+                (nearest, measured.footprint) = (from_site, Some(space));
             }
         }
     }
@@ -148,27 +140,41 @@ impl MeasuredFigures {
         question: Option<&Conditions>,
         site: &Site,
     ) {
-        let tier = Durability::from_name(&row.durability);
-        let is_of_creations = (row.experiment.as_str(), row.op.as_str()) == ("ops", "create");
-        let is_no_harder = row.payload_bytes as u64 <= site.payload_bytes
-            && question.is_none_or(|question| row.workers >= question.workers);
+        let asked = &row.question;
+        let tier = Durability::from_name(&asked.durability);
+        let is_of_creations = (asked.experiment.as_str(), asked.op.as_str()) == ("ops", "create");
+        let is_no_harder = asked.payload_bytes as u64 <= site.payload_bytes
+            && question.is_none_or(|question| asked.workers >= question.workers);
         let is_of_tier = tier.is_some() && tier <= candidate.tier;
         if is_of_creations && is_no_harder && is_of_tier && !row.is_bad() {
             let most = self.creates.unwrap_or_default();
-            self.creates = Some(most.max(row.ops_per_second.median));
+            self.creates = Some(most.max(row.figures.ops_per_second.median));
         }
     }
 
     /// Only sweeps among no more sessions than the site has, which take as long there, or longer.
     fn sweeps_of(&mut self, row: &Row, site: &Site) {
-        let is_weaker = Durability::from_name(&row.durability) <= Some(site.durability);
-        let Some(modes) = row.modes.filter(|modes| modes.modes > 1 && is_weaker) else { return };
-        let sweep = SlowSweep { p90_us: modes.sweeping_p90, sessions: row.sessions as u64 };
+        let is_weaker = Durability::from_name(&row.question.durability) <= Some(site.durability);
+        let Some(modes) = row.figures.modes.filter(|modes| modes.modes > 1 && is_weaker) else {
+            return;
+        };
+        let sweep =
+            SlowSweep { p90_us: modes.sweeping_p90, sessions: row.question.sessions as u64 };
         let slowest = self.sweep.is_none_or(|known| known.p90_us < sweep.p90_us);
         if slowest && sweep.sessions <= site.sessions {
             self.sweep = Some(sweep);
         }
     }
+}
+
+/// The space of a row's sessions, if it was weighed, and how far the row is from the site.
+fn space_of(row: &Row, site: &Site) -> Option<((f64, f64, f64), MeasuredSpace)> {
+    let (asked, bytes) = (&row.question, row.figures.bytes_per_session);
+    let weighs = bytes > 0 && matches!(asked.experiment.as_str(), "cycle" | "scale" | "ops");
+    let (payload_bytes, sessions) = (asked.payload_bytes as u64, asked.sessions as u64);
+    let payload_apart = log_distance(payload_bytes, site.payload_bytes);
+    let from_site = (payload_apart, log_distance(sessions, site.sessions), -(bytes as f64));
+    weighs.then_some((from_site, MeasuredSpace { bytes, payload_bytes, sessions }))
 }
 
 /// The memory of the chosen machine, or the one that all results have in common.
@@ -183,12 +189,13 @@ fn memory_of(results: &[Report], question: Option<&Conditions>) -> Option<u64> {
 
 /// Whether a row is of a store: not of a handler of the same name, and of no workload.
 pub(crate) fn is_of_store(row: &Row) -> bool {
-    row.workload.is_none()
-        && !matches!(row.experiment.as_str(), "lifecycle" | "rebuild" | "languages")
+    row.question.workload.is_none()
+        && !matches!(row.question.experiment.as_str(), "lifecycle" | "rebuild" | "languages")
 }
 
 fn restarts(row: &Row) -> Option<Restarts> {
-    let restarted = row.experiment == "faults" && matches!(row.op.as_str(), SERVER | ALL);
+    let asked = &row.question;
+    let restarted = asked.experiment == "faults" && matches!(asked.op.as_str(), SERVER | ALL);
     let Faults { sessions_lost, lost: updates_lost, kills, .. } =
         *row.faults.as_ref().filter(|_| restarted)?;
     Some(Restarts { sessions_lost, updates_lost, kills })

@@ -39,23 +39,24 @@ impl PacedRun {
         question: Option<&Conditions>,
         candidate: &Candidate,
     ) -> Option<PacedRun> {
-        let (judged, measured) = (candidate.tier?, Durability::from_name(&row.durability)?);
+        let (judged, measured) =
+            (candidate.tier?, Durability::from_name(&row.question.durability)?);
         let rate = report.settings.rate.filter(|_| is_cycle(row) && !row.is_bad())?;
         let (way, kept_up) = (report.settings.round_trip_us.unwrap_or(0.0), keeps_up(row, rate));
         let is_comparable = question.is_none_or(|question| {
             let (near, far) = (way.min(question.round_trip_us), way.max(question.round_trip_us));
             far <= ROUND_TRIP_ALIKE.value as f64 * near
-                && row.payload_spread == question.payload_spread
-                && (kept_up || row.workers >= question.workers)
+                && row.question.payload_spread == question.payload_spread
+                && (kept_up || row.question.workers >= question.workers)
         });
         let is_of_tier = measured == judged || measured > judged && kept_up;
         (is_comparable && is_of_tier).then_some(PacedRun {
-            due: rate * row.workers as f64,
-            done: row.ops_per_second.median,
+            due: rate * row.question.workers as f64,
+            done: row.figures.ops_per_second.median,
             kept_up,
-            p99_us: row.latency_us.p99,
-            sessions: row.sessions as u64,
-            payload_bytes: row.payload_bytes as u64,
+            p99_us: row.figures.latency_us.p99,
+            sessions: row.question.sessions as u64,
+            payload_bytes: row.question.payload_bytes as u64,
         })
     }
 

@@ -126,19 +126,22 @@ pub(crate) fn split_report(
     let mut new = both;
     new.settings.baseline = Some(format!("{:016x}", fastrand::u64(..)));
     let mut old = Report { environment, ..new.clone() };
-    new.results.retain(|row| !is_counterpart(&row.variant));
+    new.results.retain(|row| !is_counterpart(&row.subject.variant));
     new.left_out.retain(|left| !is_counterpart(&left.variant));
     // A store whose counterpart failed has nothing to be compared with.
     let is_reference = |store: &str| reference::by_name(store).is_some();
-    let of_both: Vec<Row> = new.results.iter().filter(|row| row.is_reference()).cloned().collect();
-    old.results.retain(|row| is_counterpart(&row.variant));
+    let of_both: Vec<Row> =
+        new.results.iter().filter(|row| row.subject.is_reference()).cloned().collect();
+    old.results.retain(|row| is_counterpart(&row.subject.variant));
     old.results.extend(of_both);
     old.left_out.retain(|left| {
         is_counterpart(&left.variant)
             || is_reference(&left.store)
             || left_out_of_both.contains(left)
     });
-    old.results.iter_mut().for_each(|row| row.variant = without_mark(&row.variant).to_owned());
+    old.results
+        .iter_mut()
+        .for_each(|row| row.subject.variant = without_mark(&row.subject.variant).to_owned());
     old.left_out.iter_mut().for_each(|left| left.variant = without_mark(&left.variant).to_owned());
     for report in [&mut old, &mut new] {
         report.warnings = sessile_results::warnings::warnings_for(report);
@@ -149,6 +152,7 @@ pub(crate) fn split_report(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sessile_results::Subject;
 
     fn left_out(store: &str, variant: &str, reason: &str) -> LeftOut {
         LeftOut {
@@ -174,8 +178,7 @@ mod tests {
             left_out("null", "default", "one process"),
         ];
         let row = |store: &str, variant: &str| Row {
-            store: store.into(),
-            variant: variant.into(),
+            subject: Subject { store: store.into(), variant: variant.into(), ..Subject::default() },
             ..Row::default()
         };
         let rows = [("redis", "default"), ("files", "default"), ("sqlite", "default")];

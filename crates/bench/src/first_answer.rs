@@ -45,9 +45,10 @@ pub struct FirstAnswer<'a>(pub &'a Report);
 impl FirstAnswer<'_> {
     /// Fastest first; those that failed last.
     fn ranked(&self, kind: &str) -> Vec<&Row> {
-        let mut rows: Vec<&Row> = self.0.results.iter().filter(|row| row.kind == kind).collect();
+        let mut rows: Vec<&Row> =
+            self.0.results.iter().filter(|row| row.subject.kind == kind).collect();
         rows.sort_by(|a, b| {
-            let key = |row: &Row| (!row.is_bad(), row.ops_per_second.median);
+            let key = |row: &Row| (!row.is_bad(), row.figures.ops_per_second.median);
             key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal)
         });
         rows
@@ -60,7 +61,7 @@ impl FirstAnswer<'_> {
         let pairs: usize = of_kind.iter().map(|(_, rows)| rows.len().saturating_sub(1)).sum();
         let parts = of_kind.iter().filter_map(|(place, rows)| {
             let first = rows.first()?;
-            let second = rows.iter().find(|row| row.store != first.store)?;
+            let second = rows.iter().find(|row| row.subject.store != first.subject.store)?;
             Some(format!("{place} {}", ratio(first, second, pairs)?))
         });
         let parts: Vec<String> = parts.collect();
@@ -71,8 +72,9 @@ impl FirstAnswer<'_> {
 /// A name of another system says whose client it is: its vendor has not written it.
 fn name(row: &Row) -> String {
     let is_of_others = |entry: &StoreEntry| entry.capabilities.server.is_some();
-    let ours = registry::by_name(&row.store).is_some_and(is_of_others);
-    if ours { format!("our store for {}", row.shown_title()) } else { row.shown_title() }
+    let ours = registry::by_name(&row.subject.store).is_some_and(is_of_others);
+    let title = row.subject.shown_title();
+    if ours { format!("our store for {title}") } else { title }
 }
 
 /// `A 1.3 +- 0.1 x B`, from the ratios of rounds, as one of so many pairs; `None` if either failed.
@@ -80,7 +82,7 @@ fn ratio(first: &Row, second: &Row, pairs: usize) -> Option<String> {
     if first.is_bad() || second.is_bad() {
         return None;
     }
-    let rounds = first.samples.iter().zip(&second.samples);
+    let rounds = first.figures.samples.iter().zip(&second.figures.samples);
     let ratios: Vec<f64> =
         rounds.map(|(first, second)| first.ops_per_second / second.ops_per_second).collect();
     let found = Estimate::from_values(&ratios)?;
@@ -101,7 +103,7 @@ fn ratio(first: &Row, second: &Row, pairs: usize) -> Option<String> {
 impl fmt::Display for FirstAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = ["embedded", "socket"].map(|kind| self.ranked(kind)).concat();
-        let tier = rows.first().map_or("none", |row| row.durability.as_str());
+        let tier = rows.first().map_or("none", |row| row.question.durability.as_str());
         writeln!(
             f,
             "{WORKERS} workers lock, read, change and save {SESSIONS} sessions; tier {tier}\n\n{}",
@@ -120,13 +122,13 @@ fn table(rows: &[&Row]) -> ResultTable {
     let columns = ["store", "reached", "a second", "p50 us", "p99.9 us", ""];
     let mut table = ResultTable::new("", columns);
     for row in rows {
-        let latency = row.latency_us;
+        let latency = row.figures.latency_us;
         table.row([
-            text(row.shown_title()),
-            text(if row.kind == "socket" { "over a socket" } else { "in the process" }),
-            right(count(row.ops_per_second.median)),
-            percentile(latency.p50, 0.5, row.operations),
-            percentile(latency.p999, 0.999, row.operations),
+            text(row.subject.shown_title()),
+            text(if row.subject.kind == "socket" { "over a socket" } else { "in the process" }),
+            right(count(row.figures.ops_per_second.median)),
+            percentile(latency.p50, 0.5, row.figures.operations),
+            percentile(latency.p999, 0.999, row.figures.operations),
             if row.is_bad() { bad(row.fault()) } else { TableCell::Empty },
         ]);
     }
@@ -136,19 +138,25 @@ fn table(rows: &[&Row]) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sessile_results::RoundSample;
     use sessile_results::statistics::Spread;
+    use sessile_results::{Figures, Question, RoundSample, Subject};
 
     fn row(store: &str, rounds: [f64; 5]) -> Row {
         Row {
-            store: store.into(),
-            variant: "default".into(),
-            kind: "embedded".into(),
-            durability: "none".into(),
-            ops_per_second: Spread::of(&rounds),
-            samples: rounds
-                .map(|ops_per_second| RoundSample { ops_per_second, ..RoundSample::default() })
-                .to_vec(),
+            subject: Subject {
+                store: store.into(),
+                variant: "default".into(),
+                kind: "embedded".into(),
+                ..Subject::default()
+            },
+            question: Question { durability: "none".into(), ..Question::default() },
+            figures: Figures {
+                ops_per_second: Spread::of(&rounds),
+                samples: rounds
+                    .map(|ops_per_second| RoundSample { ops_per_second, ..RoundSample::default() })
+                    .to_vec(),
+                ..Figures::default()
+            },
             ..Row::default()
         }
     }
@@ -160,7 +168,11 @@ mod tests {
     /// "redis 2.1 x memcached" read as a figure of these servers with any client.
     #[test]
     fn a_store_over_the_server_of_another_is_called_ours() {
-        let over = |store, rate| Row { kind: "socket".into(), ..row(store, [rate; 5]) };
+        let over = |store, rate| {
+            let mut row = row(store, [rate; 5]);
+            row.subject.kind = "socket".into();
+            row
+        };
         let said = sentence([over("redis", 100.0), over("memcached", 200.0)]).unwrap();
         assert!(
             said.contains("our store for memcached 2.00 +- 0.00 x our store for redis"),
@@ -189,7 +201,8 @@ mod tests {
         let equal = row("equal", [99.0, 104.0, 50.0, 101.0, 100.0]);
         let said = sentence([slow.clone(), equal]).unwrap();
         assert!(said.contains("slow and equal cannot be told apart"), "{said}");
-        let failed = Row { errors: 1, ..row("failed", [900.0; 5]) };
+        let mut failed = row("failed", [900.0; 5]);
+        failed.outcome.errors = 1;
         assert_eq!(sentence([slow, failed]), None);
     }
 }

@@ -221,7 +221,8 @@ fn measure(
         return Err(RunError::Nothing(reasons_text(&bench.left_out)));
     }
     // The rows of an interrupted run have fewer rounds than asked for.
-    let complete = bench.rows.iter().map(|row| row.rounds).filter(|rounds| *rounds > 0).min();
+    let complete =
+        bench.rows.iter().map(|row| row.figures.rounds).filter(|rounds| *rounds > 0).min();
     let rounds =
         if interrupted { complete.unwrap_or(0).min(settings.rounds) } else { settings.rounds };
     let mut report = Report {

@@ -128,22 +128,23 @@ fn a_sound_handler_has_figures_in_table_and_json() {
     let Some(report) = report(&[shm, broken("sound")], &[2, 4]) else { return };
     // Visitors come to one of them.
     assert_eq!(
-        report.results.iter().map(|row| row.op.as_str()).collect::<Vec<&str>>(),
+        report.results.iter().map(|row| row.question.op.as_str()).collect::<Vec<&str>>(),
         ["page", "page", "page", "page", "visitors"]
     );
-    for row in report.results.iter().filter(|row| row.op == "page") {
+    for row in report.results.iter().filter(|row| row.question.op == "page") {
         assert!(!row.is_bad(), "{row:#?}");
         assert_eq!(
-            (row.rounds, row.operations, row.payload_bytes),
+            (row.figures.rounds, row.figures.operations, row.question.payload_bytes),
             (2, 2 * REQUESTS as u64, 4_505)
         );
-        let (rate, latency, web) = (row.ops_per_second, row.latency_us, row.web.unwrap());
+        let (rate, latency, web) =
+            (row.figures.ops_per_second, row.figures.latency_us, row.web.unwrap());
         assert!(rate.low > 0.0 && rate.low <= rate.median && rate.median <= rate.high, "{row:#?}");
         assert!(
             latency.p50 > 0.0 && latency.p50 <= latency.p99 && latency.p99 <= latency.max,
             "{row:#?}"
         );
-        assert!(web.cpu_us_per_op > 0.0 && row.cpu_us_per_op.client > 0.0, "{row:#?}");
+        assert!(web.cpu_us_per_op > 0.0 && row.figures.cpu_us_per_op.client > 0.0, "{row:#?}");
     }
     // One request to warm up, 200 more, and of each sample its requests and one that is looked at.
     let most = report.results[0]
@@ -179,7 +180,7 @@ fn a_sound_handler_has_figures_in_table_and_json() {
 fn a_full_memory_that_refuses_has_lost_nothing() {
     let apcu = Box::leak(Box::new(Handler { name: "apcu", ..broken("tiring").clone() }));
     let Some(report) = report(&[apcu], &[2]) else { return };
-    let row = report.results.iter().find(|row| row.op == "overflow").unwrap();
+    let row = report.results.iter().find(|row| row.question.op == "overflow").unwrap();
     let overflow = row.web.unwrap().overflow.unwrap();
     assert!(overflow.failed_requests > 0 && overflow.lost == 0, "{overflow:?}");
     assert!(overflow.made <= overflow.held && (200..400).contains(&overflow.held), "{overflow:?}");
@@ -193,10 +194,13 @@ fn a_visitor_whose_session_is_lost_fails_the_row() {
         Box::leak(Box::new(Handler { name: "php-files", variant: "shm", ..broken(fault).clone() }))
     };
     let Some(sound) = report(&[named("sound")], &[2]) else { return };
-    let row = sound.results.iter().find(|row| row.op == "visitors").unwrap();
+    let row = sound.results.iter().find(|row| row.question.op == "visitors").unwrap();
     let left = row.visitors().unwrap();
     let all = 2 * REQUESTS as u64;
-    assert!(!row.is_bad() && row.operations == all && row.ops_per_second.low > 0.0, "{row:#?}");
+    assert!(
+        !row.is_bad() && row.figures.operations == all && row.figures.ops_per_second.low > 0.0,
+        "{row:#?}"
+    );
     assert_eq!(
         (left.visitors, left.storing, left.records, left.cookies),
         (all, all / 10, Some(all), all)
@@ -210,22 +214,27 @@ fn a_visitor_whose_session_is_lost_fails_the_row() {
     // What a visitor costs was 0 in the row, and how many sessions there are was unknown.
     let web = row.web.unwrap();
     assert!(
-        web.cpu_us_per_op > 0.0 && row.cpu_us_per_op.client > 0.0 && row.latency_us.p999 > 0.0,
+        web.cpu_us_per_op > 0.0
+            && row.figures.cpu_us_per_op.client > 0.0
+            && row.figures.latency_us.p999 > 0.0,
         "{row:#?}"
     );
     assert!(web.sessions_kept.unwrap() >= all, "{row:#?}");
 
     let lossy = report(&[named("forgetful-of-carts")], &[2]).unwrap();
-    let row = lossy.results.iter().find(|row| row.op == "visitors").unwrap();
-    let why = row.failed.clone().unwrap_or_default();
+    let row = lossy.results.iter().find(|row| row.question.op == "visitors").unwrap();
+    let why = row.outcome.failed.clone().unwrap_or_default();
     assert!(why.contains("should have left 120 records, 108 are there"), "{why}");
-    assert!(row.rounds == 0 && row.web.is_none(), "what was not measured is no nought: {row:#?}");
+    assert!(
+        row.figures.rounds == 0 && row.web.is_none(),
+        "what was not measured is no nought: {row:#?}"
+    );
 
     // A site that does not come up had no row about visitors.
     let absent = report(&[named("forgetful")], &[2]).unwrap();
-    let row = absent.results.iter().find(|row| row.op == "visitors").unwrap();
+    let row = absent.results.iter().find(|row| row.question.op == "visitors").unwrap();
     assert!(
-        row.failed.as_deref().unwrap_or_default().contains("wrong check value")
+        row.outcome.failed.as_deref().unwrap_or_default().contains("wrong check value")
             && row.web.is_none(),
         "{row:#?}"
     );
@@ -255,7 +264,7 @@ fn lazy_start_saves_the_record_and_the_cookie_of_each_visitor_who_stores_nothing
             let row = report
                 .results
                 .iter()
-                .find(|row| row.op == op && row.title() == handler.title())
+                .find(|row| row.question.op == op && row.subject.title() == handler.title())
                 .unwrap();
             assert!(!row.is_bad(), "{row:#?}");
             *row.visitors().unwrap()
@@ -282,8 +291,8 @@ fn a_wrong_answer_an_error_and_a_lost_session_fail_their_rows_and_no_other() {
     let handlers: Vec<&'static Handler> = names.iter().map(|name| broken(name)).collect();
     let Some(report) = report(&handlers, &[4]) else { return };
     let why = |name: &str| {
-        let row = report.results.iter().find(|row| row.store == name).unwrap();
-        (row, row.failed.clone().unwrap_or_default())
+        let row = report.results.iter().find(|row| row.subject.store == name).unwrap();
+        (row, row.outcome.failed.clone().unwrap_or_default())
     };
     assert!(
         why("forgetful")
@@ -302,12 +311,12 @@ fn a_wrong_answer_an_error_and_a_lost_session_fail_their_rows_and_no_other() {
     );
     let (row, tired): (&Row, String) = why("tiring");
     assert!(
-        tired.contains("answered") && row.errors > 50 && row.web.unwrap().not_2xx > 50,
+        tired.contains("answered") && row.outcome.errors > 50 && row.web.unwrap().not_2xx > 50,
         "{row:#?}"
     );
     assert!(!tired.contains("/dev/shm"), "{tired}");
     let (row, lost) = why("losing");
-    assert!(lost.contains("sessions were to be kept") && row.lost > 0, "{row:#?}");
+    assert!(lost.contains("sessions were to be kept") && row.outcome.lost > 0, "{row:#?}");
     assert!(!why("sound").0.is_bad(), "{:#?}", why("sound").0);
     assert!(report.to_string().contains("failed"), "{report}");
     assert_eq!(report.bad_rows().count(), 5);

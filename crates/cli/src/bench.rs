@@ -8,7 +8,7 @@ use sessile_bench::first_answer::{self, FirstAnswer};
 use sessile_bench::worker::Launch;
 use sessile_bench::{INTERRUPTION, Options, Profile, RunError};
 use sessile_core::Durability;
-use sessile_results::{Collection, Experiment, Report};
+use sessile_results::{Collection, Experiment, Report, Row};
 
 use crate::arguments::{BenchArguments, ExperimentArguments, ExperimentVerb, WORKER_VERB};
 use crate::bench_baseline::Baseline;
@@ -189,10 +189,7 @@ pub fn judge(report: &Report) -> CommandResult {
         );
         return Err(CommandFailure::interrupted(format!("{INTERRUPTION}; {what}")));
     }
-    let bad: Vec<String> = report
-        .bad_rows()
-        .map(|row| format!("{} {} at {}", row.title(), row.op, row.workers))
-        .collect();
+    let bad: Vec<String> = report.bad_rows().map(Row::in_words).collect();
     if bad.is_empty() {
         return Ok(());
     }

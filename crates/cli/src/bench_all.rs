@@ -131,9 +131,7 @@ fn judge(collection: &Collection) -> CommandResult {
         .runs
         .iter()
         .flat_map(|report| report.bad_rows().map(move |row| (report, row)))
-        .map(|(report, row)| {
-            format!("{}: {} {} at {}", report.title_of(row), row.title(), row.op, row.workers)
-        })
+        .map(|(report, row)| format!("{}: {}", report.title_of(row), row.in_words()))
         .collect();
     if rows == 0 {
         let left =

@@ -46,7 +46,7 @@ impl<'a> PageReports<'a> {
 
     /// Without workloads.
     pub(crate) fn of_experiment(&self, name: &str) -> Vec<ExperimentRows<'a>> {
-        self.of_rows(|row| row.experiment == name && row.workload.is_none())
+        self.of_rows(|row| row.question.experiment == name && row.question.workload.is_none())
     }
 
     /// The rows of an experiment, by report and tier: tiers share no curve, chart or table. Only
@@ -63,7 +63,7 @@ impl<'a> PageReports<'a> {
 
     /// The rows of workloads, which are compared with nothing else.
     pub(crate) fn of_workloads(&self) -> Vec<ExperimentRows<'a>> {
-        self.of_rows(|row| row.workload.is_some())
+        self.of_rows(|row| row.question.workload.is_some())
     }
 
     fn of_rows(&self, are_meant: impl Fn(&Row) -> bool) -> Vec<ExperimentRows<'a>> {
@@ -80,7 +80,7 @@ impl<'a> PageReports<'a> {
         self.reports
             .iter()
             .flat_map(|report| &report.results)
-            .map(|row| row.experiment.as_str())
+            .map(|row| row.question.experiment.as_str())
             .collect()
     }
 
@@ -122,7 +122,7 @@ impl<'a> ExperimentRows<'a> {
     /// A part for each tier, in the order of the rows.
     fn apart(self, several: bool) -> Vec<ExperimentRows<'a>> {
         let part = |tier: &str| ExperimentRows {
-            rows: self.rows.iter().filter(|row| row.durability == tier).copied().collect(),
+            rows: self.rows.iter().filter(|row| row.question.durability == tier).copied().collect(),
             tier_suffix: if several { format!(", tier {tier}") } else { String::new() },
             ..self.clone()
         };
@@ -133,11 +133,11 @@ impl<'a> ExperimentRows<'a> {
     pub(crate) fn number(&self, row: &Row) -> usize {
         let rows = self.all.iter().flat_map(|report| &report.results);
         let beside = rows.filter(|other| {
-            other.kind == row.kind
-                && (other.experiment == "lifecycle") == (row.experiment == "lifecycle")
+            other.subject.kind == row.subject.kind
+                && other.question.is_of_lifecycle() == row.question.is_of_lifecycle()
         });
-        let titles: BTreeSet<String> = beside.map(Row::title).collect();
-        titles.iter().position(|title| *title == row.title()).unwrap_or(0)
+        let titles: BTreeSet<String> = beside.map(|row| row.subject.title()).collect();
+        titles.iter().position(|title| *title == row.subject.title()).unwrap_or(0)
     }
 
     pub(crate) fn only(&self, are_meant: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
@@ -158,15 +158,15 @@ pub(crate) fn form(title: &str) -> (&str, &str) {
 }
 
 pub(crate) fn tiers<'a>(runs: &[ExperimentRows<'a>]) -> Vec<&'a str> {
-    distinct(runs.iter().flat_map(|run| &run.rows).map(|row| row.durability.as_str()))
+    distinct(runs.iter().flat_map(|run| &run.rows).map(|row| row.question.durability.as_str()))
 }
 
 pub(crate) fn most_workers(rows: &[&Row]) -> usize {
-    rows.iter().map(|row| row.workers).max().unwrap_or(0)
+    rows.iter().map(|row| row.question.workers).max().unwrap_or(0)
 }
 
 pub(crate) fn most_rounds(rows: &[&Row]) -> usize {
-    rows.iter().map(|row| row.rounds).max().unwrap_or(0)
+    rows.iter().map(|row| row.figures.rounds).max().unwrap_or(0)
 }
 
 pub(crate) const MARK: &str = "* is no store but a yardstick.";

@@ -57,7 +57,7 @@ fn the_verdict_says_what_its_figures_and_servers_are_of() {
 fn one_round_ranks_nothing() {
     let first = "the fastest store first";
     assert!(lead(&page(&small())).contains(first));
-    let once = all_rows(|row| row.rounds = 1);
+    let once = all_rows(|row| row.figures.rounds = 1);
     assert!(!lead(&once).contains(first) && !section(&once, "ops").contains("the fastest"));
 }
 
@@ -66,10 +66,10 @@ fn one_round_ranks_nothing() {
 fn a_percentile_of_too_few_samples_is_left_out_in_each_table() {
     let told = |operations: u64| {
         let page = all_rows(|row| {
-            (row.operations, row.rounds) = (operations, 1);
-            row.latency_us.p99 = 765_432.0;
-            row.latency_us.p999 = 765_432.0;
-            if let Some(waits) = &mut row.waits {
+            (row.figures.operations, row.figures.rounds) = (operations, 1);
+            row.figures.latency_us.p99 = 765_432.0;
+            row.figures.latency_us.p999 = 765_432.0;
+            if let Some(waits) = &mut row.figures.waits {
                 (waits.taken, waits.taken_p99) = (operations, 765_432.0);
             }
         });
@@ -88,8 +88,9 @@ fn a_percentile_of_too_few_samples_is_left_out_in_each_table() {
 fn processor_time_of_fewer_than_twenty_ticks_is_too_short() {
     let shown = |us: f64| {
         let page = with("lifecycle", |row| {
-            row.op = "page".into();
-            (row.store, row.operations, row.rounds) = ("timed".into(), 100, 1);
+            row.question.op = "page".into();
+            (row.subject.store, row.figures.operations, row.figures.rounds) =
+                ("timed".into(), 100, 1);
             row.web = Some(WebFigures { cpu_us_per_op: us, ..WebFigures::default() });
         });
         lines(section(&page, "lifecycle"), "timed").iter().any(|line| line.contains("too short"))
@@ -100,7 +101,9 @@ fn processor_time_of_fewer_than_twenty_ticks_is_too_short() {
 /// A cache of MariaDB was 0.3 times the payload.
 #[test]
 fn the_memory_of_a_server_with_a_disk_is_no_multiple_of_the_payload() {
-    let page = all_rows(|row| (row.bytes_per_session, row.payload_bytes) = (3_000, 1_000));
+    let page = all_rows(|row| {
+        (row.figures.bytes_per_session, row.question.payload_bytes) = (3_000, 1_000)
+    });
     let resources = section(&page, "resources");
     let multiple = |title: &str| lines(resources, title)[0].contains(">3.00");
     assert_eq!(["mysql", "sqlite", "redis"].map(multiple), [false, true, true]);

@@ -11,7 +11,9 @@
 mod drawn;
 
 use drawn::{page, section, small, with};
-use sessile_results::{Collection, LeftOutExperiment, PartState, SeriesPart};
+use sessile_results::{
+    Collection, Figures, LeftOutExperiment, PartState, Question, SeriesPart, Subject,
+};
 use sessile_results::{CpuUs, Overflow, Rebuild, Row, WebFigures};
 
 const WHY: &str = "the server went away at noon";
@@ -33,7 +35,8 @@ fn without_charts(section: &str) -> String {
 #[test]
 fn updates_that_a_row_without_a_lock_lost_are_no_fault() {
     let lost = |store: &str| {
-        let page = with("cycle", |row| (row.store, row.lost) = (store.to_owned(), 7));
+        let page =
+            with("cycle", |row| (row.subject.store, row.outcome.lost) = (store.to_owned(), 7));
         section(&page, "cycle").contains("7 lost")
     };
     assert_eq!((lost("redis-setex"), lost("redis-four-trips")), (false, true));
@@ -44,7 +47,7 @@ fn updates_that_a_row_without_a_lock_lost_are_no_fault() {
 fn resources_are_those_of_ops_where_cycles_were_only_paced() {
     let mut results = small();
     results.runs.retain(|run| {
-        let experiment = run.results[0].experiment.as_str();
+        let experiment = run.results[0].question.experiment.as_str();
         experiment == "ops" || experiment == "cycle" && run.settings.rate.is_some()
     });
     let page = page(&results);
@@ -78,7 +81,7 @@ fn a_failed_row_is_named_with_its_reason_wherever_its_figures_would_stand() {
         ("gc", &["gc"]),
         ("contention", &["contention"]),
     ] {
-        let page = with(experiment, |row| row.failed = Some(WHY.into()));
+        let page = with(experiment, |row| row.outcome.failed = Some(WHY.into()));
         for id in sections {
             assert!(without_charts(section(&page, id)).contains(WHY), "{experiment} in {id}");
             assert!(!section(&self::page(&small()), id).contains(WHY));
@@ -93,9 +96,9 @@ fn a_contender_that_failed_everywhere_is_still_named_in_each_chart_of_it() {
         .runs
         .iter_mut()
         .flat_map(|run| &mut run.results)
-        .filter(|row| row.title() == "mysql")
+        .filter(|row| row.subject.title() == "mysql")
     {
-        row.failed = Some(WHY.into());
+        row.outcome.failed = Some(WHY.into());
     }
     let page = page(&results);
     let paced = section(&page, "paced");
@@ -116,8 +119,8 @@ fn lost_updates_are_marked_in_curves_and_counted_beside_them() {
         let sound = page(&small());
         let bad = |page: &str| section(page, id).matches("stroke=\"var(--bad)\"").count();
         let faulty = with(experiment, |row| {
-            row.lost = 7;
-            row.first_error = Some("a counter was too low".into());
+            row.outcome.lost = 7;
+            row.outcome.first_error = Some("a counter was too low".into());
         });
         assert!(bad(&faulty) > bad(&sound), "{id}: no cross");
         let words = without_charts(section(&faulty, id));
@@ -155,14 +158,14 @@ fn what_a_full_memory_held_is_said_with_how_often_it_was_counted() {
     // A memory that refuses further sessions has lost none, and its count is exact.
     let exact = Overflow { megabytes: 85, held: 500, made: 500, ..Overflow::default() };
     let exact = with("lifecycle", |row| {
-        row.op = "overflow".into();
+        row.question.op = "overflow".into();
         row.web = Some(WebFigures { overflow: Some(exact), ..WebFigures::default() });
     });
     assert!(
         section(&exact, "lifecycle").contains("held 500 sessions when they were counted. Of 500")
     );
     let failed = with("lifecycle", |row| {
-        (row.op, row.web, row.failed) = ("overflow".into(), None, Some(WHY.into()))
+        (row.question.op, row.web, row.outcome.failed) = ("overflow".into(), None, Some(WHY.into()))
     });
     assert!(section(&failed, "lifecycle").contains("until it is full: failed: the server"));
 }
@@ -171,14 +174,16 @@ fn what_a_full_memory_held_is_said_with_how_often_it_was_counted() {
 fn what_rebuild_did_not_measure_is_no_nought_and_its_times_are_said_to_be_made_up() {
     let mut results = small();
     let row = |store: &str, rebuild| Row {
-        experiment: "rebuild".into(),
-        variant: "default".into(),
-        store: store.into(),
-        cpu_us_per_op: CpuUs { client: 120.0, server: 0.0 },
+        question: Question { experiment: "rebuild".into(), ..Question::default() },
+        subject: Subject { variant: "default".into(), store: store.into(), ..Subject::default() },
+        figures: Figures {
+            cpu_us_per_op: CpuUs { client: 120.0, server: 0.0 },
+            ..Figures::default()
+        },
         rebuild,
         ..Row::default()
     };
-    let broken = Row { failed: Some(WHY.into()), ..row("broken", None) };
+    let broken = row("broken", None).into_failed(WHY.into());
     let kept = Rebuild { keeps: true, views: 40, save_us: 0.0, ..Rebuild::default() };
     results.runs[0].results.extend([row("keeps", Some(kept)), broken]);
     let page = page(&results);
@@ -196,7 +201,7 @@ fn what_rebuild_did_not_measure_is_no_nought_and_its_times_are_said_to_be_made_u
 fn a_published_row_without_a_partner_keeps_its_place() {
     let mut results = small();
     for run in results.runs.iter_mut().filter(|run| !run.settings.as_published) {
-        run.results.retain(|row| row.experiment != "ops" || row.store != "redis");
+        run.results.retain(|row| row.question.experiment != "ops" || row.subject.store != "redis");
     }
     let page = page(&results);
     let ops = section(&page, "ops");
@@ -231,7 +236,7 @@ fn a_part_of_the_results_says_at_the_top_what_is_missing() {
     results.runs.retain(|run| {
         run.results
             .iter()
-            .all(|row| !["gc", "scale", "languages"].contains(&row.experiment.as_str()))
+            .all(|row| !["gc", "scale", "languages"].contains(&row.question.experiment.as_str()))
     });
     let left = |experiment: &str, reason: &str| LeftOutExperiment {
         experiment: experiment.into(),
@@ -306,7 +311,7 @@ fn a_series_that_did_not_come_to_its_end_says_so_and_a_form_of_an_experiment_cou
 fn a_form_that_failed_is_named_though_another_form_of_the_experiment_was_measured() {
     let mut results = small();
     results.runs.retain(|run| {
-        let cycle = run.results.iter().any(|row| row.experiment == "cycle");
+        let cycle = run.results.iter().any(|row| row.question.experiment == "cycle");
         !cycle || run.settings.rate.is_some()
     });
     let left = |experiment: &str, reason: &str| LeftOutExperiment {
@@ -333,7 +338,10 @@ fn a_form_alone_does_not_stand_for_its_experiment() {
     let mut results = small();
     results.runs.retain(|run| {
         let form = run.settings.rate.is_some() || run.settings.as_published;
-        form || run.results.iter().all(|row| !["cycle", "ops"].contains(&row.experiment.as_str()))
+        form || run
+            .results
+            .iter()
+            .all(|row| !["cycle", "ops"].contains(&row.question.experiment.as_str()))
     });
     let page = page(&results);
     assert!(
@@ -351,7 +359,8 @@ fn a_form_alone_does_not_stand_for_its_experiment() {
 fn the_section_of_a_form_gives_its_reason_whatever_its_flags_are() {
     let mut results = small();
     results.runs.retain(|run| {
-        run.settings.rate.is_none() || run.results.iter().all(|row| row.experiment != "cycle")
+        run.settings.rate.is_none()
+            || run.results.iter().all(|row| row.question.experiment != "cycle")
     });
     let (experiment, reason) = ("cycle --rate 250 --workers 8".into(), "it failed: no room".into());
     results.left_out = vec![LeftOutExperiment { experiment, reason }];
@@ -376,7 +385,7 @@ fn a_bad_row_says_of_which_form_of_an_experiment_it_is() {
         .iter_mut()
         .filter(|run| run.settings.rate.is_some() || run.settings.as_published)
     {
-        run.results[0].failed = Some(WHY.into());
+        run.results[0].outcome.failed = Some(WHY.into());
     }
     let page = page(&results);
     let warnings = section(&page, "warnings");
@@ -389,8 +398,11 @@ fn a_bad_row_says_of_which_form_of_an_experiment_it_is() {
 #[test]
 fn a_whole_measurement_has_nothing_missing_and_none_at_all_is_said_once() {
     let mut results = small();
-    let rebuild =
-        Row { experiment: "rebuild".into(), store: "php-memcached".into(), ..Row::default() };
+    let rebuild = Row {
+        question: Question { experiment: "rebuild".into(), ..Question::default() },
+        subject: Subject { store: "php-memcached".into(), ..Subject::default() },
+        ..Row::default()
+    };
     results.runs[0].results.push(rebuild);
     results.runs.iter_mut().for_each(|run| run.left_out.clear());
     assert!(!top(&page(&results)).contains("What is missing"), "{}", top(&page(&results)));

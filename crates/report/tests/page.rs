@@ -10,7 +10,7 @@
 mod drawn;
 
 use drawn::{page, section, small, with};
-use sessile_results::Collection;
+use sessile_results::{Collection, Figures, Outcome, Question, Subject};
 use sessile_results::{
     DurabilityPromise, Faults, LargestEntry, Modes, Rebuild, Row, ServerWork, Visitors, WebFigures,
 };
@@ -44,7 +44,7 @@ fn the_first_sentence_says_its_tier_and_needs_a_measured_cycle() {
     assert!(measured.contains(none), "{measured}");
     assert!(measured.contains("Locked requests a second of each store, tier none"), "{measured}");
     let mut results = small();
-    results.runs.retain(|run| run.results.iter().all(|row| row.experiment != "cycle"));
+    results.runs.retain(|run| run.results.iter().all(|row| row.question.experiment != "cycle"));
     let without = lead(&page(&results));
     assert!(!without.contains("promises that") && !without.contains("<svg"), "{without}");
 }
@@ -70,9 +70,9 @@ fn scale_has_a_chart_and_a_table_for_each_kind_of_way_to_the_store() {
         .runs
         .iter_mut()
         .flat_map(|run| &mut run.results)
-        .filter(|row| row.experiment == "scale");
-    for row in rows.filter(|row| row.title() == "files#shm") {
-        row.kind = "socket".into();
+        .filter(|row| row.question.experiment == "scale");
+    for row in rows.filter(|row| row.subject.title() == "files#shm") {
+        row.subject.kind = "socket".into();
     }
     let page = page(&results);
     let scale = section(&page, "scale");
@@ -125,10 +125,10 @@ fn the_page_points_at_nothing_outside_of_itself() {
 
 #[test]
 fn a_failed_row_stays_with_its_reason_and_a_lost_update_is_counted() {
-    let failed = with("cycle", |row| row.failed = Some("the server went away".into()));
+    let failed = with("cycle", |row| row.outcome.failed = Some("the server went away".into()));
     assert!(section(&failed, "cycle").contains("failed"));
     assert!(section(&failed, "warnings").contains("the server went away"));
-    let lost = with("cycle", |row| row.lost = 3);
+    let lost = with("cycle", |row| row.outcome.lost = 3);
     assert!(section(&lost, "cycle").contains("3 lost"));
     assert!(section(&lost, "warnings").contains("3 lost"));
     assert!(
@@ -143,7 +143,7 @@ fn a_failed_row_stays_with_its_reason_and_a_lost_update_is_counted() {
 fn what_a_kill_cost_is_told_and_what_was_not_promised_is_no_failure() {
     let killed = |op: &str, faults: Faults| {
         let page = with("cycle", |row| {
-            (row.experiment, row.op) = ("faults".into(), op.into());
+            (row.question.experiment, row.question.op) = ("faults".into(), op.into());
             row.faults = Some(faults.clone());
         });
         section(&page, "faults").to_owned()
@@ -206,10 +206,10 @@ fn the_time_after_all_were_killed_says_whose_it_is() {
 fn few_sessions_give_no_all_clear_for_garbage_collection() {
     let verdict = |sessions: usize, modes: u32| {
         let page = with("gc", |row| {
-            row.store = "swept".into();
-            row.sessions = sessions;
-            row.misses = 1; // is shown whatever its size
-            row.modes = Some(Modes { modes, ..Modes::default() });
+            row.subject.store = "swept".into();
+            row.question.sessions = sessions;
+            row.outcome.misses = 1; // is shown whatever its size
+            row.figures.modes = Some(Modes { modes, ..Modes::default() });
         });
         let line = section(&page, "gc")
             .rsplit("<tr>")
@@ -227,10 +227,10 @@ fn few_sessions_give_no_all_clear_for_garbage_collection() {
 fn what_a_result_says_is_text_and_never_markup() {
     let evil = "<script>alert(1)</script>\"'<b onclick=x>&";
     let page = with("cycle", |row| {
-        row.store = evil.into();
-        row.variant = evil.into();
-        row.op = "cycle".into();
-        row.failed = Some(evil.into());
+        row.subject.store = evil.into();
+        row.subject.variant = evil.into();
+        row.question.op = "cycle".into();
+        row.outcome.failed = Some(evil.into());
     });
     assert!(page.contains("&lt;script&gt;"));
     assert!(!page.contains("<script") && !page.contains("<b onclick"), "markup from a result");
@@ -245,7 +245,7 @@ fn what_a_result_says_is_text_and_never_markup() {
 fn a_server_behind_tcp_is_told_from_one_behind_a_unix_socket() {
     for experiment in ["cycle", "ops", "contention", "gc", "oversize", "faults", "scale"] {
         let page = with(experiment, |row| {
-            (row.kind, row.url, row.store) =
+            (row.subject.kind, row.subject.url, row.subject.store) =
                 ("socket".into(), "redis://<host>".into(), "far".into());
         });
         assert!(section(&page, experiment).contains("far (tcp)"), "{experiment}");
@@ -256,7 +256,7 @@ fn a_server_behind_tcp_is_told_from_one_behind_a_unix_socket() {
 #[test]
 fn an_experiment_that_was_not_run_says_so_and_why() {
     let mut results = small();
-    results.runs.retain(|run| run.results.iter().all(|row| row.experiment != "gc"));
+    results.runs.retain(|run| run.results.iter().all(|row| row.question.experiment != "gc"));
     let left_out = r#"{"experiment":"gc","reason":"there was no time for it"}"#;
     let text = format!(r#"{{"schema":1,"runs":[],"left_out":[{left_out}]}}"#);
     results.left_out = Collection::from_json(&text).unwrap().left_out;
@@ -292,9 +292,8 @@ fn a_cache_that_is_built_on_each_view_stands_beside_one_that_is_kept() {
         };
         let (experiment, variant) = ("rebuild".into(), "default".into());
         run.results.push(Row {
-            experiment,
-            variant,
-            store: store.into(),
+            question: Question { experiment, ..Question::default() },
+            subject: Subject { variant, store: store.into(), ..Subject::default() },
             rebuild: Some(rebuild),
             ..Row::default()
         });
@@ -325,9 +324,8 @@ fn a_row_with_another_entry_says_so_and_how_much_of_it_was_left() {
     let (experiment, store, variant) =
         ("rebuild".into(), "php-memcached".into(), "compressed".into());
     results.runs[0].results.push(Row {
-        experiment,
-        store,
-        variant,
+        question: Question { experiment, ..Question::default() },
+        subject: Subject { store, variant, ..Subject::default() },
         rebuild: Some(rebuild),
         ..Row::default()
     });
@@ -365,15 +363,23 @@ fn without_results_there_is_a_page_that_says_so() {
 /// The records that visitors left with a handler, or its failure before.
 fn of_visitors(store: &str, variant: &str, url: &str, left: Option<Visitors>) -> Row {
     Row {
-        experiment: "lifecycle".into(),
-        store: store.into(),
-        variant: variant.into(),
-        url: url.into(),
-        op: "visitors".into(),
-        kind: if url.contains("socket") { "socket" } else { "embedded" }.into(),
-        rounds: left.map_or(0, |_| 3),
+        question: Question {
+            experiment: "lifecycle".into(),
+            op: "visitors".into(),
+            ..Question::default()
+        },
+        subject: Subject {
+            store: store.into(),
+            variant: variant.into(),
+            url: url.into(),
+            kind: if url.contains("socket") { "socket" } else { "embedded" }.into(),
+        },
+        figures: Figures { rounds: left.map_or(0, |_| 3), ..Figures::default() },
+        outcome: Outcome {
+            failed: left.is_none().then(|| "the page does not answer".to_owned()),
+            ..Outcome::default()
+        },
         web: left.map(|left| WebFigures { visitors: Some(left), ..WebFigures::default() }),
-        failed: left.is_none().then(|| "the page does not answer".to_owned()),
         ..Row::default()
     }
 }
@@ -403,14 +409,13 @@ fn each_handler_stands_with_its_place_and_its_lock_and_what_is_unknown_is_no_nou
     let run = results
         .runs
         .iter_mut()
-        .find(|run| run.results.iter().any(|row| row.experiment == "lifecycle"))
+        .find(|run| run.results.iter().any(|row| row.question.experiment == "lifecycle"))
         .unwrap();
     run.results.push(of_visitors("phpredis", "lock", "unix://<socket>?persistent=1", Some(left)));
     run.results.push(of_visitors("php-files", "shm", "<shm>/files", None));
-    run.results.push(Row {
-        op: "visitors-eager".into(),
-        ..of_visitors("sessile", "default", "sessile:<shm>/s", None)
-    });
+    let mut eager = of_visitors("sessile", "default", "sessile:<shm>/s", None);
+    eager.question.op = "visitors-eager".into();
+    run.results.push(eager);
     let page = page(&results);
     let table = section(&page, "lifecycle")
         .split("<table")

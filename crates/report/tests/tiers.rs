@@ -21,7 +21,7 @@ const SECTIONS: [&str; 8] =
 /// The report as if of `--durability commit`.
 fn in_commit(report: &Report) -> Report {
     let mut report = report.clone();
-    report.results.iter_mut().for_each(|row| row.durability = "commit".into());
+    report.results.iter_mut().for_each(|row| row.question.durability = "commit".into());
     report
 }
 
@@ -96,8 +96,9 @@ fn a_result_of_one_tier_says_it_beside_the_conditions_or_in_a_caption() {
 fn a_curve_by_the_rate_has_points_of_one_tier_only() {
     let of_rate = |rate: f64| {
         let all = small().runs.into_iter();
-        let meant =
-            |run: &Report| run.settings.rate == Some(rate) && run.results[0].experiment == "cycle";
+        let meant = |run: &Report| {
+            run.settings.rate == Some(rate) && run.results[0].question.experiment == "cycle"
+        };
         all.filter(meant).collect::<Vec<Report>>().remove(0)
     };
     let (slow, fast) = (of_rate(500.0), of_rate(2_000.0));
@@ -163,8 +164,10 @@ fn what_was_published_is_compared_within_a_tier() {
 #[test]
 fn a_row_in_which_something_went_wrong_says_its_tier() {
     let mut results = both();
-    for run in results.runs.iter_mut().filter(|run| run.results[0].experiment == "contention") {
-        run.results[0].failed = Some("the server went away".into());
+    for run in
+        results.runs.iter_mut().filter(|run| run.results[0].question.experiment == "contention")
+    {
+        run.results[0].outcome.failed = Some("the server went away".into());
     }
     let page = page(&results);
     let warnings = section(&page, "warnings");

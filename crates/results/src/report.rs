@@ -75,7 +75,7 @@ pub struct Settings {
 impl Report {
     /// The experiment; `None` without rows.
     pub fn experiment(&self) -> Option<&str> {
-        self.results.first().map(|row| row.experiment.as_str())
+        self.results.first().map(|row| row.question.experiment.as_str())
     }
 
     /// The flags of the experiment's form, as in the parts of `sessile bench all`: `--as-published`
@@ -92,12 +92,12 @@ impl Report {
     }
 
     pub fn workload(&self) -> Option<&str> {
-        self.results.first()?.workload.as_deref()
+        self.results.first()?.question.workload.as_deref()
     }
 
     /// The row's experiment with its flags: `ops --as-published`.
     pub fn title_of(&self, row: &Row) -> String {
-        experiment::title(&row.experiment, &self.flags())
+        experiment::title(&row.question.experiment, &self.flags())
     }
 
     pub fn bad_rows(&self) -> impl Iterator<Item = &Row> {

@@ -67,7 +67,10 @@ impl ResultTable {
             Some("") => caption.to_owned(),
             Some(tier) => format!("{caption}, tier {tier}"),
             None => {
-                columns.insert(1.min(columns.len()), known("tier", |row| text(&row.durability)));
+                columns.insert(
+                    1.min(columns.len()),
+                    known("tier", |row| text(&row.question.durability)),
+                );
                 caption.to_owned()
             }
         };
@@ -102,9 +105,9 @@ impl ResultTable {
 
 /// The first figure of a failed row is that it failed.
 fn cells(row: &Row, columns: &[Column<'_>]) -> Vec<TableCell> {
-    let mut told = row.failed.is_none();
+    let mut told = row.outcome.failed.is_none();
     let cell = |column: &Column<'_>| {
-        if !column.is_measured || row.failed.is_none() {
+        if !column.is_measured || row.outcome.failed.is_none() {
             return (column.of)(row);
         }
         if std::mem::replace(&mut told, true) { TableCell::Empty } else { bad("failed") }
@@ -114,13 +117,13 @@ fn cells(row: &Row, columns: &[Column<'_>]) -> Vec<TableCell> {
 
 /// The tier of all rows; empty without rows, `None` if there are several.
 pub fn shared_tier<'a>(rows: &[&'a Row]) -> Option<&'a str> {
-    let first = rows.first().map_or("", |row| row.durability.as_str());
-    rows.iter().all(|row| row.durability == first).then_some(first)
+    let first = rows.first().map_or("", |row| row.question.durability.as_str());
+    rows.iter().all(|row| row.question.durability == first).then_some(first)
 }
 
 /// The rows of each contender, in the order of its first.
 pub fn of_each<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
-    let contenders = grouped(rows.iter().map(|row| (row.shown_title(), *row)));
+    let contenders = grouped(rows.iter().map(|row| (row.subject.shown_title(), *row)));
     contenders.into_iter().map(|(_, rows)| rows).collect()
 }
 
@@ -154,24 +157,28 @@ pub fn percentile(value: f64, quantile: f64, samples: u64) -> TableCell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Figures, Outcome, Question, Subject};
 
     fn row(store: &str, tier: &str, failed: Option<&str>) -> Row {
         Row {
-            store: store.into(),
-            variant: "default".into(),
-            durability: tier.into(),
-            operations: 1_500,
-            failed: failed.map(str::to_owned),
+            subject: Subject {
+                store: store.into(),
+                variant: "default".into(),
+                ..Subject::default()
+            },
+            question: Question { durability: tier.into(), ..Question::default() },
+            figures: Figures { operations: 1_500, ..Figures::default() },
+            outcome: Outcome { failed: failed.map(str::to_owned), ..Outcome::default() },
             ..Row::default()
         }
     }
 
     fn table(rows: &[Row]) -> ResultTable {
         let columns = vec![
-            known("store", |row| text(row.title())),
+            known("store", |row| text(row.subject.title())),
             known("nothing", |_| TableCell::Empty),
-            measured("p99", |row| percentile(7.0, 0.99, row.operations)),
-            measured("p99.9", |row| percentile(9.0, 0.999, row.operations)),
+            measured("p99", |row| percentile(7.0, 0.99, row.figures.operations)),
+            measured("p99.9", |row| percentile(9.0, 0.999, row.figures.operations)),
             measured("max", |_| right("10")),
         ];
         ResultTable::of_rows("Calls", &rows.iter().collect::<Vec<&Row>>(), columns)

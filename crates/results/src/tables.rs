@@ -58,24 +58,24 @@ impl Report {
     pub fn conditions(&self, rows: &[&Row]) -> String {
         let settings = &self.settings;
         let mut said = Vec::new();
-        let sessions = rows.iter().map(|row| row.sessions);
+        let sessions = rows.iter().map(|row| row.question.sessions);
         if let (Some(least), Some(most)) = (sessions.clone().min(), sessions.max()) {
             let many = if least == most {
                 with_noun(least, "session")
             } else {
                 format!("{} to {} sessions", count(least as f64), count(most as f64))
             };
-            let payload = rows.first().map_or(0, |row| row.payload_bytes);
-            let is_shared = rows.iter().all(|row| row.payload_bytes == payload);
+            let payload = rows.first().map_or(0, |row| row.question.payload_bytes);
+            let is_shared = rows.iter().all(|row| row.question.payload_bytes == payload);
             let bytes =
                 (is_shared && payload > 0).then(|| format!(" of {} bytes", count(payload as f64)));
             said.push(format!("{many}{}", bytes.unwrap_or_default()));
         }
-        let rounds = rows.iter().map(|row| row.rounds).max().unwrap_or(0);
+        let rounds = rows.iter().map(|row| row.figures.rounds).max().unwrap_or(0);
         let has_seconds = settings.seconds > 0.0
             && !rows.iter().any(|row| {
                 ["lifecycle", "oversize", "faults", "rebuild", "languages"]
-                    .contains(&row.experiment.as_str())
+                    .contains(&row.question.experiment.as_str())
             });
         let seconds =
             if has_seconds { format!(" of {} s", settings.seconds) } else { String::new() };
@@ -93,13 +93,13 @@ impl Report {
 
 /// Rows grouped by durability tier, in the order of the rows.
 pub fn by_tier<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
-    let tiers = grouped(rows.iter().map(|row| (&row.durability, *row)));
+    let tiers = grouped(rows.iter().map(|row| (&row.question.durability, *row)));
     tiers.into_iter().map(|(_, rows)| rows).collect()
 }
 
 fn by_kind(rows: &[&Row], table: impl Fn(&str, &[&Row]) -> ResultTable) -> Vec<ResultTable> {
     let of_kind = |(kind, place): (&str, &str)| {
-        let own: Vec<&Row> = rows.iter().copied().filter(|row| row.kind == kind).collect();
+        let own: Vec<&Row> = rows.iter().copied().filter(|row| row.subject.kind == kind).collect();
         table(place, &own)
     };
     KINDS.into_iter().map(of_kind).collect()

@@ -9,7 +9,7 @@ use comfy_table::{
 use crate::collection::Collection;
 use crate::table::{ResultTable, TableCell};
 use crate::workload::Workload;
-use crate::{Report, Row};
+use crate::{Outcome, Report, Row};
 
 const COLUMNS: usize = 100;
 /// Content up to this width is never broken: neither names nor numbers may be torn.
@@ -151,14 +151,9 @@ impl fmt::Display for Report {
 
 impl Row {
     pub fn failure_line(&self) -> String {
-        let (title, op, workers) = (self.title(), &self.op, self.workers);
-        let why = self
-            .failed
-            .as_deref()
-            .or(self.first_error.as_deref())
-            .unwrap_or("no error was reported");
-        let (errors, misses, lost) = (self.errors, self.misses, self.lost);
-        format!("{title} {op} at {workers}: {errors} errors, {misses} misses, {lost} lost: {why}")
+        let Outcome { errors, misses, lost, .. } = self.outcome;
+        let (row, why) = (self.in_words(), self.outcome.why());
+        format!("{row}: {errors} errors, {misses} misses, {lost} lost: {why}")
     }
 }
 

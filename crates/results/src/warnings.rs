@@ -37,18 +37,18 @@ pub fn warnings_for(report: &Report) -> Vec<String> {
     if report.settings.as_published {
         warnings.push(AS_PUBLISHED.to_owned());
     }
-    let rows = || report.results.iter().filter(|row| row.failed.is_none());
+    let rows = || report.results.iter().filter(|row| row.outcome.failed.is_none());
     warnings.extend(noisy(rows()));
     warnings.extend(report.settings.rate.and_then(|rate| fell_behind(report, rate)));
     // In `scale` the first size stands for all.
     let is_first = |null: &&Row| {
         rows()
-            .find(|row| row.store == "null" && row.op == null.op)
+            .find(|row| row.subject.store == "null" && row.question.op == null.question.op)
             .is_some_and(|it| std::ptr::eq(it, *null))
     };
-    for null in
-        rows().filter(|row| row.store == "null" && (row.experiment != "scale" || is_first(row)))
-    {
+    for null in rows().filter(|row| {
+        row.subject.store == "null" && (row.question.experiment != "scale" || is_first(row))
+    }) {
         warnings.push(if report.settings.rate.is_some() {
             machine(null)
         } else {
@@ -62,7 +62,7 @@ pub fn warnings_for(report: &Report) -> Vec<String> {
              are partly the machine's"
         ));
     }
-    let workers = rows().map(|row| row.workers).max().unwrap_or(0);
+    let workers = rows().map(|row| row.question.workers).max().unwrap_or(0);
     let cores = report.environment.cores;
     if workers > cores {
         warnings.push(format!(
@@ -75,8 +75,9 @@ pub fn warnings_for(report: &Report) -> Vec<String> {
 
 /// Of several sizes the worst.
 fn noisy<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<String> {
-    let noisy = rows.filter(|row| row.rounds > 1 && row.ops_per_second.relative() > NOISY);
-    let parts = grouped(noisy.map(|row| (place(row), row.ops_per_second.relative())));
+    let noisy =
+        rows.filter(|row| row.figures.rounds > 1 && row.figures.ops_per_second.relative() > NOISY);
+    let parts = grouped(noisy.map(|row| (place(row), row.figures.ops_per_second.relative())));
     let named = parts.iter().map(|(name, parts)| {
         format!("{name} {:.0} %", parts.iter().copied().fold(0.0, f64::max) * 100.0)
     });
@@ -86,19 +87,18 @@ fn noisy<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<String> {
 }
 
 fn place(row: &Row) -> String {
-    format!("{} {}@{}", row.title(), row.op, row.workers)
+    format!("{} {}@{}", row.subject.title(), row.question.op, row.question.workers)
 }
 
 fn harness(report: &Report, null: &Row) -> String {
-    let rows = report.results.iter().filter(|row| row.failed.is_none());
+    let rows = report.results.iter().filter(|row| row.outcome.failed.is_none());
     let near: Vec<String> = rows
-        .filter(|row| row.store != "null" && row.op == null.op && row.workers == null.workers)
-        .filter(|row| row.sessions == null.sessions && row.payload_spread == null.payload_spread)
-        .filter(|row| null.latency_us.p50 > HARNESS_PART * row.latency_us.p50)
-        .map(Row::title)
+        .filter(|row| row.subject.store != "null" && row.question.is_alike(&null.question))
+        .filter(|row| null.figures.latency_us.p50 > HARNESS_PART * row.figures.latency_us.p50)
+        .map(|row| row.subject.title())
         .collect();
-    let ns = 1e9 / null.ops_per_second.median.max(1.0);
-    let mut text = format!("the harness itself costs {ns:.0} ns a {}", null.op);
+    let ns = 1e9 / null.figures.ops_per_second.median.max(1.0);
+    let mut text = format!("the harness itself costs {ns:.0} ns a {}", null.question.op);
     if !near.is_empty() {
         text.push_str(&format!(", which is a relevant part of: {}", near.join(", ")));
     }
@@ -106,7 +106,7 @@ fn harness(report: &Report, null: &Row) -> String {
 }
 
 fn machine(null: &Row) -> String {
-    let LatencyUs { p99, p999, .. } = null.latency_us;
+    let LatencyUs { p99, p999, .. } = null.figures.latency_us;
     format!(
         "a request that does nothing has p99 {} and p99.9 {} us here: no store can be judged below \
          that",
@@ -117,15 +117,15 @@ fn machine(null: &Row) -> String {
 
 /// Whether a row sustained a fixed rate.
 pub fn keeps_up(row: &Row, rate: f64) -> bool {
-    row.ops_per_second.median >= KEPT_UP * rate * row.workers as f64
+    row.figures.ops_per_second.median >= KEPT_UP * rate * row.question.workers as f64
 }
 
 /// Latency at a fixed rate counts from when a request was due, so a store that falls behind shows
 /// its queue.
 fn fell_behind(report: &Report, rate: f64) -> Option<String> {
-    let rows = report.results.iter().filter(|row| row.failed.is_none());
+    let rows = report.results.iter().filter(|row| row.outcome.failed.is_none());
     let behind: Vec<String> =
-        rows.filter(|row| row.operations > 0 && !keeps_up(row, rate)).map(place).collect();
+        rows.filter(|row| row.figures.operations > 0 && !keeps_up(row, rate)).map(place).collect();
     let text = format!(
         "did not keep up with the rate, so their latency is that of a queue: {}",
         behind.join(", ")

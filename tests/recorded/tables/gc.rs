@@ -17,15 +17,19 @@ fn time(us: f64) -> String {
 /// Source B in PHP: starts with and without garbage collection.
 pub fn starts(record: &Collection) -> String {
     let rows = languages(record, "php").into_iter().filter_map(|row| {
-        let gc = match row.op.as_str() {
+        let gc = match row.question.op.as_str() {
             "start-gc-0.1" => "1 in 10",
             "start-gc-0" => "never",
             _ => return None,
         };
-        let of = row.latency_us;
-        let counts = [grouped(row.sessions as f64), gc.to_owned(), grouped(row.operations as f64)];
+        let of = row.figures.latency_us;
+        let counts = [
+            grouped(row.question.sessions as f64),
+            gc.to_owned(),
+            grouped(row.figures.operations as f64),
+        ];
         let times = [of.p50, of.p99, of.p999, of.max].map(time);
-        Some([code(&row.title())].into_iter().chain(counts).chain(times).collect())
+        Some([code(&row.subject.title())].into_iter().chain(counts).chain(times).collect())
     });
     table(&["handler", "sessions", "gc", "starts", "median", "p99", "p99.9", "longest"], rows)
 }
@@ -36,7 +40,9 @@ pub fn deletion(record: &Collection) -> String {
     let rows = titles(run, DELETING).into_iter().map(|title| {
         let deleting = row(run, &title, DELETING, 1);
         let is_alone = |row: &&Row| {
-            row.title() == title && row.op == "begin-alone" && row.sessions == deleting.sessions
+            row.subject.title() == title
+                && row.question.op == "begin-alone"
+                && row.question.sessions == deleting.question.sessions
         };
         let alone = run
             .results
@@ -46,10 +52,13 @@ pub fn deletion(record: &Collection) -> String {
         let removal =
             deleting.removal.unwrap_or_else(|| panic!("{title} does not tell what was removed"));
         let removed = removal.removed.map_or("not known".to_owned(), |count| grouped(count as f64));
-        let begins = grouped(deleting.operations as f64);
+        let begins = grouped(deleting.figures.operations as f64);
         let both = |of: fn(&Row) -> f64| [alone, deleting].map(|row| figure(of(row) / 1e3));
         let cells = [code(&title), removed, figure(removal.seconds), begins].into_iter();
-        cells.chain(both(|row| row.latency_us.p50)).chain(both(|row| row.latency_us.p99)).collect()
+        cells
+            .chain(both(|row| row.figures.latency_us.p50))
+            .chain(both(|row| row.figures.latency_us.p99))
+            .collect()
     });
     let head = [
         "store",

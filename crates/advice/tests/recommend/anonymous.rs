@@ -2,7 +2,7 @@
 
 use crate::rows::recommend;
 use sessile_advice::Site;
-use sessile_results::Report;
+use sessile_results::{Question, Report, Subject};
 use sessile_results::{Row, Visitors, WebFigures};
 
 use crate::rows::{all_installed, best, results, usual};
@@ -18,11 +18,17 @@ fn visitors(variant: &str, op: &str, visitors: u64, records: u64) -> Row {
         ..Visitors::default()
     };
     Row {
-        experiment: "lifecycle".to_owned(),
-        store: "sessile".to_owned(),
-        variant: variant.to_owned(),
-        op: op.to_owned(),
-        durability: "none".to_owned(),
+        question: Question {
+            experiment: "lifecycle".to_owned(),
+            op: op.to_owned(),
+            durability: "none".to_owned(),
+            ..Question::default()
+        },
+        subject: Subject {
+            store: "sessile".to_owned(),
+            variant: variant.to_owned(),
+            ..Subject::default()
+        },
         web: Some(WebFigures { visitors: Some(left), ..WebFigures::default() }),
         ..Row::default()
     }
@@ -65,8 +71,9 @@ fn what_lazy_start_kept_away_is_told_as_it_was_counted_with_it_and_without_it() 
     assert!(said.contains(words), "the largest measurement: {said}");
     let alone = note(90.0, vec![with.clone()]).unwrap();
     assert!(!alone.contains("measured"), "nothing to compare with: {alone}");
-    let failed = Row { failed: Some("no page".to_owned()), ..without.clone() };
+    let failed = without.clone().into_failed("no page".to_owned());
     assert!(!note(90.0, vec![with.clone(), failed]).unwrap().contains("measured"));
-    let other = Row { variant: "redis".to_owned(), ..without };
+    let other =
+        Row { subject: Subject { variant: "redis".to_owned(), ..without.subject }, ..without };
     assert!(!note(90.0, vec![with, other]).unwrap().contains("measured"), "another handler");
 }

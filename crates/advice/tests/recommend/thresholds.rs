@@ -129,7 +129,7 @@ fn rates_with_servers_at_another_distance_are_another_question() {
     far.settings.round_trip_us = Some(300.0);
     assert_eq!(names(&fired(4_000.0, vec![far])), ["too-slow"]);
     let mut peeked = paced(500.0, 100.0);
-    peeked.results[0].op = "peek".to_owned();
+    peeked.results[0].question.op = "peek".to_owned();
     assert_eq!(names(&fired(4_000.0, vec![peeked])), ["too-slow"], "a peek is no locked request");
 }
 
@@ -140,7 +140,8 @@ fn a_rate_speaks_for_no_harder_load_than_was_measured_and_against_no_lighter_one
     let site = Site { requests_per_second: 4_000.0, sessions: 100_000, ..all_installed() };
     let at = |sessions: usize, payload_bytes: usize, done: f64| {
         let mut run = paced(500.0, done);
-        (run.results[0].sessions, run.results[0].payload_bytes) = (sessions, payload_bytes);
+        (run.results[0].question.sessions, run.results[0].question.payload_bytes) =
+            (sessions, payload_bytes);
         run
     };
     let told = |runs: Vec<Report>| names(&fired_at(&site, runs));
@@ -171,7 +172,8 @@ fn a_rate_speaks_for_no_harder_load_than_was_measured_and_against_no_lighter_one
     // nothing about that.
     let twice = |sessions: usize, payload_bytes: usize| {
         let mut run = paced(1_000.0, 8_000.0);
-        (run.results[0].sessions, run.results[0].payload_bytes) = (sessions, payload_bytes);
+        (run.results[0].question.sessions, run.results[0].question.payload_bytes) =
+            (sessions, payload_bytes);
         vec![run, at(10_000, 1_500, 2_000.0)]
     };
     assert_eq!(told(twice(10_000, 1_500)), little);
@@ -191,13 +193,16 @@ fn rates_of_other_spreads_and_ages_and_too_much_for_fewer_workers_are_another_qu
         both.to_vec()
     };
     assert_eq!(told(|_| ()), ["room", "falls-behind"]);
-    assert_eq!(told(|run| run.results[0].payload_spread = "lognormal".to_owned()), ["too-slow"; 2]);
     assert_eq!(
-        told(|run| (run.results[0].workers, run.settings.rate) = (4, Some(1_000.0))),
+        told(|run| run.results[0].question.payload_spread = "lognormal".to_owned()),
+        ["too-slow"; 2]
+    );
+    assert_eq!(
+        told(|run| (run.results[0].question.workers, run.settings.rate) = (4, Some(1_000.0))),
         ["room", "too-slow"]
     );
     assert_eq!(
-        told(|run| (run.results[0].workers, run.settings.rate) = (16, Some(250.0))),
+        told(|run| (run.results[0].question.workers, run.settings.rate) = (16, Some(250.0))),
         ["room", "falls-behind"]
     );
 }
@@ -302,7 +307,7 @@ fn the_p99_is_that_of_a_rate_as_high_as_the_sites_where_one_was_measured() {
     };
     let at = |rate: f64, done: f64, us: f64| {
         let mut run = paced(rate, done);
-        run.results[0].latency_us.p99 = us;
+        run.results[0].figures.latency_us.p99 = us;
         run
     };
     let runs = [at(500.0, 4_000.0, 250.0), at(250.0, 2_000.0, 120.0), at(1_000.0, 5_000.0, 9e5)];

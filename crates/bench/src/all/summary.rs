@@ -87,7 +87,7 @@ pub(crate) fn minutes_text(span: Duration) -> String {
 mod tests {
     use super::*;
     use sessile_results::collection::LeftOutExperiment;
-    use sessile_results::{Report, Row, Settings};
+    use sessile_results::{Outcome, Question, Report, Row, Settings, Subject};
 
     #[test]
     fn a_summary_has_a_line_for_each_experiment_and_what_is_missing() {
@@ -157,8 +157,12 @@ mod tests {
         assert!(cut.to_string().ends_with("workers 8: interrupted: 30 rows, 1 bad, 42 s"), "{cut}");
         assert!(none.to_string().ends_with("workers 8: interrupted: a signal came"), "{none}");
         let failed = Some("no answer".to_owned());
-        let row =
-            Row { experiment: "cycle".into(), store: "files".into(), failed, ..Row::default() };
+        let row = Row {
+            question: Question { experiment: "cycle".into(), ..Question::default() },
+            subject: Subject { store: "files".into(), ..Subject::default() },
+            outcome: Outcome { failed, ..Outcome::default() },
+            ..Row::default()
+        };
         let settings = Settings { rate: Some(250.0), ..Settings::default() };
         let report = Report { settings, results: vec![row], ..Report::default() };
         let collection = Collection { runs: vec![report], ..Collection::default() };

@@ -6,7 +6,7 @@
 
 use sessile_results::experiment::CLOSED_LOOP;
 use sessile_results::histogram::Latencies;
-use sessile_results::{Buckets, Row, Waits};
+use sessile_results::{Buckets, Figures, Row, Waits};
 
 use crate::experiments::sample_totals::SampleTotals;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, verification};
@@ -153,9 +153,12 @@ impl ContentionSeries {
             all_p99: waits.us(0.99),
         };
         Row {
-            fairness: if self.fixed_rate { None } else { self.whole_rounds.fairness() },
-            waits: self.fixed_rate.then_some(figures),
-            histogram: self.fixed_rate.then(|| Buckets::from_latencies(taken_waits)),
+            figures: Figures {
+                fairness: if self.fixed_rate { None } else { self.whole_rounds.fairness() },
+                waits: self.fixed_rate.then_some(figures),
+                histogram: self.fixed_rate.then(|| Buckets::from_latencies(taken_waits)),
+                ..row.figures
+            },
             ..row
         }
     }

@@ -19,7 +19,7 @@ use sessile_results::tables::faults::{
     ALL, HOLDER, PRIMARY_HANGS, PRIMARY_KILLED, REPLICA_KILLED, SERVER, SLOTS_MOVE,
     STANDBY_PROMOTED, WRITER,
 };
-use sessile_results::{Faults, Row};
+use sessile_results::{Faults, Figures, Outcome, Row};
 
 use self::journal::{Journal, Kill};
 use self::load_worker::{LoadWorker, LoaderLog, stop_all};
@@ -242,19 +242,25 @@ impl FaultRun<'_> {
         let FaultFindings { times_ns, mut faults, first_error } = std::mem::take(&mut self.found);
         let deployment = &self.contender.deployment;
         if let Err(failure) = measured {
-            return Row { failed: Some(deployment.redact(&failure.message)), ..row };
+            return row.into_failed(deployment.redact(&failure.message));
         }
         faults.stuck_is_meant = self.contender.choice.after_death == AfterDeath::Stuck;
         faults.lock_ttl_ms = self.lock_ttl.map(|lock_ttl| lock_ttl.as_millis() as u64);
         let stuck = if faults.stuck_is_meant { 0 } else { faults.stuck };
         Row {
-            rounds: usize::try_from(faults.kills).unwrap_or(usize::MAX),
-            operations: faults.acknowledged,
-            latency_us: latency_of_few(times_ns),
-            lost: faults.lost_beyond,
-            misses: faults.sessions_lost_beyond,
-            errors: faults.damaged + faults.unreadable + faults.failed + stuck,
-            first_error: first_error.map(|message| deployment.redact(&message)),
+            figures: Figures {
+                rounds: usize::try_from(faults.kills).unwrap_or(usize::MAX),
+                operations: faults.acknowledged,
+                latency_us: latency_of_few(times_ns),
+                ..row.figures
+            },
+            outcome: Outcome {
+                lost: faults.lost_beyond,
+                misses: faults.sessions_lost_beyond,
+                errors: faults.damaged + faults.unreadable + faults.failed + stuck,
+                first_error: first_error.map(|message| deployment.redact(&message)),
+                ..row.outcome
+            },
             faults: Some(faults),
             ..row
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use sessile_core::Durability;
 use sessile_fixtures::PrivateDir;
 use sessile_results::statistics::Spread;
-use sessile_results::{LatencyUs, LeftOut, Row, UsageError, naming};
+use sessile_results::{Figures, LatencyUs, LeftOut, Row, Subject, UsageError, naming};
 
 use crate::experiments::{Bench, check_interrupted};
 use crate::program_output::output_within;
@@ -192,8 +192,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         match language.measure(&checkout, bench.settings.rounds, bench.settings.sessions) {
             Ok(rows) => rows.into_iter().for_each(|row| add(bench, &choice, row)),
             Err(why) => {
-                let failed = Some(redact::ids(&why));
-                bench.rows.push(Row { failed, ..bench.row(&choice, "request", 1, 1) });
+                let row = bench.row(&choice, "request", 1, 1);
+                bench.rows.push(row.into_failed(redact::ids(&why)));
             }
         }
         bench.progress.advance();
@@ -215,19 +215,25 @@ fn add(bench: &mut Bench, choice: &Choice, told: ProgramRow) {
     }
     let failed = failure(&told);
     let op = told.op.as_deref().unwrap_or("request");
-    let row = bench.row(choice, op, 1, told.sessions.unwrap_or(1));
+    let mut row = bench.row(choice, op, 1, told.sessions.unwrap_or(1));
     let rates: Vec<f64> = told.us.iter().map(|us| 1e6 / us.max(f64::MIN_POSITIVE)).collect();
     let us = Spread::of(&told.us);
     let of_rounds = LatencyUs { min: us.low, p50: us.median, max: us.high, ..LatencyUs::default() };
+    row.question.payload_bytes = 0;
+    row.outcome.failed = failed;
     bench.rows.push(Row {
-        store: framework.to_owned(),
-        variant: variant.to_lowercase(),
-        rounds: told.us.len(),
-        ops_per_second: Spread::of(&rates),
-        latency_us: told.latency_us.unwrap_or(of_rounds),
-        operations: told.checked,
-        payload_bytes: 0,
-        failed,
+        subject: Subject {
+            store: framework.to_owned(),
+            variant: variant.to_lowercase(),
+            ..row.subject
+        },
+        figures: Figures {
+            rounds: told.us.len(),
+            ops_per_second: Spread::of(&rates),
+            latency_us: told.latency_us.unwrap_or(of_rounds),
+            operations: told.checked,
+            ..row.figures
+        },
         ..row
     });
 }

@@ -24,7 +24,7 @@ use crate::php::{self, named};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
 
-use sessile_results::{CpuUs, Row, UsageError, WebFigures};
+use sessile_results::{CpuUs, Figures, Outcome, Row, UsageError, WebFigures};
 use site::{LifecycleSite, PAYLOAD_BYTES, SiteOptions};
 
 const OP: &str = "page";
@@ -92,7 +92,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             Err(why) => {
                 for parallel in bench.settings.workers.clone() {
                     let row = bench.row(&choice, op(bench), parallel, bench.settings.sessions);
-                    bench.rows.push(Row { failed: Some(why.clone()), ..row });
+                    bench.rows.push(row.into_failed(why.clone()));
                 }
                 absent.push((choice, why));
             }
@@ -262,11 +262,17 @@ impl PageSeries {
         let row = row_of_loads(row, &loads, self.pages.failure());
         let sum = |part: fn(&AbReport) -> u64| loads.iter().map(|load| part(load)).sum::<u64>();
         let each = |part: fn(&PageSample) -> f64| {
-            pages.iter().map(part).sum::<f64>() / row.operations.max(1) as f64
+            pages.iter().map(part).sum::<f64>() / row.figures.operations.max(1) as f64
         };
         Row {
-            lost: self.lost,
-            cpu_us_per_op: CpuUs { server: each(|it| it.server_cpu_us), ..row.cpu_us_per_op },
+            outcome: Outcome { lost: self.lost, ..row.outcome },
+            figures: Figures {
+                cpu_us_per_op: CpuUs {
+                    server: each(|it| it.server_cpu_us),
+                    ..row.figures.cpu_us_per_op
+                },
+                ..row.figures
+            },
             web: Some(WebFigures {
                 processes: processes(&bench.settings.workers),
                 failed_requests: sum(|load| load.failed),

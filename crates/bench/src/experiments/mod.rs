@@ -35,7 +35,7 @@ use crate::worker::PendingCleanup;
 use crate::worker::process::Launch;
 use crate::worker::protocol::ContenderFailure;
 use ready_contender::ReadyContender;
-use sessile_results::{LatencyUs, LeftOut, Row};
+use sessile_results::{LatencyUs, LeftOut, Question, Row, Subject};
 
 pub(crate) struct Bench {
     pub settings: Settings,
@@ -158,18 +158,22 @@ impl Bench {
 
     fn row(&self, choice: &Choice, op: &str, workers: usize, sessions: usize) -> Row {
         Row {
-            experiment: self.settings.experiment.name().to_owned(),
-            store: choice.store.to_owned(),
-            url: choice.shown_url.clone(),
-            variant: choice.variant.clone(),
-            op: op.to_owned(),
-            workers,
-            sessions,
-            payload_bytes: self.settings.payload_bytes,
-            payload_spread: self.settings.spread.name().to_owned(),
-            durability: choice.durability.to_owned(),
-            workload: self.settings.workload.map(|workload| workload.name().to_owned()),
-            kind: if choice.over_socket { "socket" } else { "embedded" }.to_owned(),
+            question: Question {
+                experiment: self.settings.experiment.name().to_owned(),
+                op: op.to_owned(),
+                workers,
+                sessions,
+                payload_bytes: self.settings.payload_bytes,
+                payload_spread: self.settings.spread.name().to_owned(),
+                durability: choice.durability.to_owned(),
+                workload: self.settings.workload.map(|workload| workload.name().to_owned()),
+            },
+            subject: Subject {
+                store: choice.store.to_owned(),
+                url: choice.shown_url.clone(),
+                variant: choice.variant.clone(),
+                kind: if choice.over_socket { "socket" } else { "embedded" }.to_owned(),
+            },
             ..Row::default()
         }
     }
@@ -182,8 +186,7 @@ impl Bench {
         sessions: usize,
         failure: &ContenderFailure,
     ) -> Row {
-        let failed = Some(failure.message.clone());
-        Row { failed, ..self.row(choice, op, workers, sessions) }
+        self.row(choice, op, workers, sessions).into_failed(failure.message.clone())
     }
 }
 
@@ -201,7 +204,9 @@ fn latency_of_few(mut times_ns: Vec<u64>) -> LatencyUs {
 
 /// Position of a row's contender among the choices, also if the contender failed to start.
 fn choice_position(choices: &[Choice], row: &Row) -> Option<usize> {
-    choices.iter().position(|it| (it.store, &it.variant) == (row.store.as_str(), &row.variant))
+    choices.iter().position(|it| {
+        (it.store, &it.variant) == (row.subject.store.as_str(), &row.subject.variant)
+    })
 }
 
 /// Fails after a signal, so that everything is removed on the way out.

@@ -3,7 +3,7 @@
 //! A request begins a small session and commits a large payload. The outcome combines the store's
 //! answer with its content afterwards: stored, refused with the old payload in place, or lost.
 
-use sessile_results::{Oversize, Row, SaveOutcome};
+use sessile_results::{Figures, Outcome, Oversize, Row, SaveOutcome};
 
 use crate::experiments::{Bench, ReadyContender, check_interrupted, latency_of_few};
 use crate::oversize::SIZES;
@@ -48,12 +48,12 @@ fn measure(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
             .map(|session| contender.group.save(SaveTask { session, payload_bytes: size }))
             .collect();
         check_interrupted()?;
-        let row = Row { payload_bytes: size, rounds, ..bench.row(choice, OP, 1, 1) };
+        let mut row = bench.row(choice, OP, 1, 1);
+        row.question.payload_bytes = size;
+        row.figures.rounds = rounds;
         bench.rows.push(match saved {
             Ok(saved) => described(row, choice, &saved, &contender),
-            Err(failure) => {
-                Row { failed: Some(contender.deployment.redact(&failure.message)), ..row }
-            }
+            Err(failure) => row.into_failed(contender.deployment.redact(&failure.message)),
         });
         bench.progress.advance();
     }
@@ -69,10 +69,16 @@ fn described(row: Row, choice: &Choice, saved: &[SaveReport], contender: &ReadyC
     let times = |part: fn(&SaveReport) -> u64| latency_of_few(saved.iter().map(part).collect());
     let message = worst.error.as_ref().map(|error| contender.deployment.redact(&error.message));
     Row {
-        operations: saved.len() as u64,
-        latency_us: times(|saved| saved.save_ns),
-        lost: if meant { 0 } else { count(SaveOutcome::Lost) },
-        errors: count(SaveOutcome::Contradicted),
+        figures: Figures {
+            operations: saved.len() as u64,
+            latency_us: times(|saved| saved.save_ns),
+            ..row.figures
+        },
+        outcome: Outcome {
+            lost: if meant { 0 } else { count(SaveOutcome::Lost) },
+            errors: count(SaveOutcome::Contradicted),
+            ..row.outcome
+        },
         oversize: Some(Oversize {
             outcome: worst.outcome,
             after: worst.after,

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use sessile_results::{Buckets, Modes, Removal, Row};
+use sessile_results::{Buckets, Figures, Modes, Removal, Row};
 
 use crate::experiments::ReadyContender;
 use crate::experiments::sample_totals::SampleTotals;
@@ -46,7 +46,7 @@ impl Phase {
         let modes = (extra.count() > 0).then(|| Modes::new(&all, &extra));
         all.add(&extra);
         let histogram = Some(Buckets::from_latencies(&all));
-        Row { histogram, removal: self.removal, modes, ..row }
+        Row { figures: Figures { histogram, modes, ..row.figures }, removal: self.removal, ..row }
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use sessile_core::Durability;
 use sessile_results::statistics::Spread;
-use sessile_results::{CpuUs, Rebuild, Row, Siege, UsageError};
+use sessile_results::{CpuUs, Figures, Outcome, Rebuild, Row, Siege, UsageError};
 
 use self::cache::{CACHES, RegistryCache};
 use self::site::{ANSWER_BYTES, PageView, RebuildSite};
@@ -72,7 +72,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             Ok(contender) => contenders.push(contender),
             Err(why) => {
                 let row = bench.row(&choice, OP, parallel, bench.settings.sessions);
-                bench.rows.push(Row { failed: Some(why), ..row });
+                bench.rows.push(row.into_failed(why));
             }
         }
         bench.progress.advance();
@@ -144,7 +144,7 @@ impl CacheContender {
         let elapsed_s: f64 = loads.iter().map(|load| load.elapsed_s).sum();
         let transferred: u64 = loads.iter().map(|load| load.transferred_bytes).sum();
         let response_s = spread(|load| load.mean_us).median / 1e6;
-        let successful = row.operations.saturating_sub(row.errors);
+        let successful = row.figures.operations.saturating_sub(row.outcome.errors);
         let views = || self.rounds.samples.iter().flat_map(|(_, views)| views);
         let rebuilt = views().filter(|view| view.rebuilt).count() as u64;
         let median = |part: fn(&PageView) -> u64, of: &dyn Fn(&PageView) -> bool| {
@@ -154,8 +154,8 @@ impl CacheContender {
         };
         let client = spread(|load| load.cpu_us).median / bench.settings.sessions as f64;
         Row {
-            misses: if self.cache.keeps { rebuilt } else { 0 },
-            cpu_us_per_op: CpuUs { client, server: 0.0 },
+            outcome: Outcome { misses: if self.cache.keeps { rebuilt } else { 0 }, ..row.outcome },
+            figures: Figures { cpu_us_per_op: CpuUs { client, server: 0.0 }, ..row.figures },
             rebuild: Some(Rebuild {
                 keeps: self.cache.keeps,
                 views: views().count() as u64,
@@ -168,18 +168,19 @@ impl CacheContender {
                 stored_bytes: self.site.stored(),
                 largest: self.site.largest(),
                 siege: Siege {
-                    transactions: row.operations,
-                    availability_percent: successful as f64 * 100.0 / row.operations.max(1) as f64,
+                    transactions: row.figures.operations,
+                    availability_percent: successful as f64 * 100.0
+                        / row.figures.operations.max(1) as f64,
                     elapsed_s,
                     transferred_bytes: transferred,
                     response_s,
-                    rate: row.ops_per_second.median,
+                    rate: row.figures.ops_per_second.median,
                     throughput_bytes: transferred as f64 / elapsed_s.max(f64::MIN_POSITIVE),
-                    concurrency: row.ops_per_second.median * response_s,
+                    concurrency: row.figures.ops_per_second.median * response_s,
                     successful,
-                    failed: row.errors,
-                    longest_s: row.latency_us.max / 1e6,
-                    shortest_s: row.latency_us.min / 1e6,
+                    failed: row.outcome.errors,
+                    longest_s: row.figures.latency_us.max / 1e6,
+                    shortest_s: row.figures.latency_us.min / 1e6,
                 },
             }),
             ..row

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use sessile_results::histogram::Latencies;
-use sessile_results::{CpuUs, LatencyUs, RoundSample, Row};
+use sessile_results::{CpuUs, Figures, LatencyUs, Outcome, RoundSample, Row};
 
 use crate::experiments::ReadyContender;
 use crate::worker::process::INTERRUPTED;
@@ -29,10 +29,10 @@ impl Findings {
     }
 
     pub(super) fn add_to_row(self, row: &mut Row) {
-        row.lost += self.lost;
-        row.misses += self.misses;
-        row.errors += self.errors;
-        row.first_error = row.first_error.take().or(self.first_error);
+        row.outcome.lost += self.lost;
+        row.outcome.misses += self.misses;
+        row.outcome.errors += self.errors;
+        row.outcome.first_error = row.outcome.first_error.take().or(self.first_error);
     }
 }
 
@@ -133,17 +133,23 @@ impl SampleTotals {
         let mut all = self.whole_rounds.latencies.clone();
         all.add(&self.whole_rounds.extra);
         let mut row = Row {
-            rounds: samples.len(),
-            ops_per_second: RoundSample::spread(samples),
-            samples: samples.clone(),
-            latency_us: LatencyUs::new(&all),
-            operations: *operations,
-            failed: self.failed.map(|failure| redact(failure.message)),
-            cpu_us_per_op: CpuUs {
-                client: each(*cpu_us as f64),
-                server: each(server_cpu.as_secs_f64() * 1e6),
+            figures: Figures {
+                rounds: samples.len(),
+                ops_per_second: RoundSample::spread(samples),
+                samples: samples.clone(),
+                latency_us: LatencyUs::new(&all),
+                operations: *operations,
+                cpu_us_per_op: CpuUs {
+                    client: each(*cpu_us as f64),
+                    server: each(server_cpu.as_secs_f64() * 1e6),
+                },
+                bytes_per_session: contender.bytes_per_session,
+                ..row.figures
             },
-            bytes_per_session: contender.bytes_per_session,
+            outcome: Outcome {
+                failed: self.failed.map(|failure| redact(failure.message)),
+                ..row.outcome
+            },
             ..row
         };
         let first_error = self.findings.first_error.map(redact);
@@ -153,8 +159,9 @@ impl SampleTotals {
 
     /// The row, which has failed if nothing was measured.
     pub(super) fn into_row_of_rate(self, row: Row, contender: &ReadyContender) -> Row {
-        let (row, _) = self.into_row(row, contender);
-        let nothing = (row.operations == 0).then(|| "no operation succeeded".to_owned());
-        Row { failed: row.failed.or(nothing), ..row }
+        let (mut row, _) = self.into_row(row, contender);
+        let nothing = (row.figures.operations == 0).then(|| "no operation succeeded".to_owned());
+        row.outcome.failed = row.outcome.failed.or(nothing);
+        row
     }
 }

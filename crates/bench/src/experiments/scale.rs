@@ -38,7 +38,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             bench.finish_rows()?;
             // Without a row at this size there is none at a larger one.
             let Some(row) = bench.rows.get(first_row) else { break };
-            seen = Some(row.bytes_per_session).filter(|bytes| *bytes > 0);
+            seen = Some(row.figures.bytes_per_session).filter(|bytes| *bytes > 0);
         }
     }
     Ok(())

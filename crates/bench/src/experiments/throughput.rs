@@ -325,6 +325,8 @@ impl SampleSeries {
 
     fn into_row(self, bench: &Bench, contender: &ReadyContender) -> Row {
         let row = bench.row(&contender.choice, self.op.name, self.workers, bench.settings.sessions);
-        Row { memory: self.memory, ..self.totals.into_row_of_rate(row, contender) }
+        let mut row = self.totals.into_row_of_rate(row, contender);
+        row.figures.memory = self.memory;
+        row
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn verify_and_keep_rows(
         if rounds > 0
             && let Err(why) = verify(contender, number, &mut rows, sessions)
         {
-            rows.retain(|(of, row)| *of != number || row.failed.is_some());
+            rows.retain(|(of, row)| *of != number || row.outcome.failed.is_some());
             let reason =
                 format!("a signal came after {rounds} rounds, and {why}: no figure without that");
             bench.left_out.push(contender.choice.left_out(reason));
@@ -61,13 +61,13 @@ fn verify(
     }
     // Races show at the highest number of workers; the last of those rows changes sessions.
     for (found, created) in [(changed, false), (created, true)] {
-        let makes = |row: &Row| row.op == CREATE || row.workload.is_some();
+        let makes = |row: &Row| row.question.op == CREATE || row.question.workload.is_some();
         let own = rows.iter_mut().filter(|(of, row)| *of == number && (!created || makes(row)));
-        let Some((_, row)) = own.max_by_key(|(_, row)| row.workers) else { continue };
+        let Some((_, row)) = own.max_by_key(|(_, row)| row.question.workers) else { continue };
         match found {
             Ok(found) => found.add_to_row(row),
             Err(failure) => {
-                row.failed = row.failed.take().or(Some(failure.message));
+                row.outcome.failed = row.outcome.failed.take().or(Some(failure.message));
                 let earlier =
                     if created { &mut contender.earlier_created } else { &mut contender.earlier };
                 std::mem::take(earlier).add_to_row(row);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sessile_fixtures::{PageResponse, Web, WebOptions};
-use sessile_results::{CpuUs, RoundSample, Row};
+use sessile_results::{CpuUs, Figures, Outcome, RoundSample, Row};
 
 use crate::environment::program_version;
 use crate::experiments::Bench;
@@ -136,14 +136,20 @@ pub(super) fn row_of_loads(row: Row, loads: &[&AbReport], failed: Option<String>
     let complete = sum(|load| load.complete);
     let client: f64 = loads.iter().map(|load| load.cpu_us).sum();
     Row {
-        rounds: loads.len(),
-        ops_per_second: RoundSample::spread(&samples),
-        samples,
-        latency_us: ab::latency(loads),
-        operations: complete,
-        errors: sum(|load| load.failed.max(load.not_2xx)),
-        failed,
-        cpu_us_per_op: CpuUs { client: client / complete.max(1) as f64, server: 0.0 },
+        figures: Figures {
+            rounds: loads.len(),
+            ops_per_second: RoundSample::spread(&samples),
+            samples,
+            latency_us: ab::latency(loads),
+            operations: complete,
+            cpu_us_per_op: CpuUs { client: client / complete.max(1) as f64, server: 0.0 },
+            ..row.figures
+        },
+        outcome: Outcome {
+            errors: sum(|load| load.failed.max(load.not_2xx)),
+            failed,
+            ..row.outcome
+        },
         ..row
     }
 }

@@ -10,7 +10,7 @@ use crate::{contender, options, report};
 fn kill(name: &'static str) -> [(Row, Faults); 3] {
     let options = Options { workers: Some(vec![2]), sessions: None, rounds: Some(4), ..options() };
     let report = report(Experiment::Faults, &[name], options);
-    let ops: Vec<&str> = report.results.iter().map(|row| row.op.as_str()).collect();
+    let ops: Vec<&str> = report.results.iter().map(|row| row.question.op.as_str()).collect();
     assert_eq!(ops, ["holder-killed", "writer-killed", "all-killed"], "{:#?}", report.results);
     let rows: Vec<(Row, Faults)> = report
         .results
@@ -33,7 +33,7 @@ pub fn a_lock_that_ends_with_its_process_passes() {
     });
     for (row, faults) in &rows {
         assert!(!row.is_bad() && faults.kills > 0 && faults.acknowledged > 0, "{row:#?}");
-        assert!(row.latency_us.max > 0.0 || row.op == "writer-killed", "{row:#?}");
+        assert!(row.figures.latency_us.max > 0.0 || row.question.op == "writer-killed", "{row:#?}");
     }
     assert_eq!([rows[0].1.kills, rows[1].1.kills, rows[2].1.kills], [4, 4, 3]);
 }
@@ -41,9 +41,9 @@ pub fn a_lock_that_ends_with_its_process_passes() {
 /// All that is wrong are locks that were stuck.
 fn is_stuck_at_most((row, faults): &(Row, Faults)) -> bool {
     let others = Faults { stuck: 0, ..faults.clone() };
-    row.failed.is_none()
-        && row.misses + row.lost == 0
-        && row.errors == faults.stuck
+    row.outcome.failed.is_none()
+        && row.outcome.misses + row.outcome.lost == 0
+        && row.outcome.errors == faults.stuck
         && others.in_words().is_empty()
 }
 
@@ -54,21 +54,21 @@ pub fn an_update_that_dies_with_its_worker_is_counted_as_lost() {
         kill_until("amnesic", |rows| rows.iter().all(|(_, faults)| faults.lost > 0))
     {
         assert!(
-            faults.lost > 0 && faults.lost_beyond == faults.lost && row.lost == faults.lost,
+            faults.lost > 0 && faults.lost_beyond == faults.lost && row.outcome.lost == faults.lost,
             "{row:#?}"
         );
         assert!(
             row.is_bad() && faults.damaged + faults.failed + faults.sessions_lost == 0,
             "{row:#?}"
         );
-        assert!(row.first_error.as_deref().unwrap().contains("acknowledged"), "{row:#?}");
+        assert!(row.outcome.first_error.as_deref().unwrap().contains("acknowledged"), "{row:#?}");
     }
 }
 
 pub fn a_lock_that_outlives_its_holder_is_stuck() {
     let [(held, holder), (_, writers), _] = kill("sticky");
-    assert_eq!((holder.stuck, holder.lost, held.errors), (4, 0, 4), "{held:#?}");
-    assert!(held.first_error.as_deref().unwrap().contains("still held"), "{held:#?}");
+    assert_eq!((holder.stuck, holder.lost, held.outcome.errors), (4, 0, 4), "{held:#?}");
+    assert!(held.outcome.first_error.as_deref().unwrap().contains("still held"), "{held:#?}");
     assert_eq!(writers.stuck, 0, "each has sessions of its own: {writers:#?}");
 }
 
@@ -77,15 +77,21 @@ pub fn what_the_first_to_open_a_store_does_for_all_is_in_the_time_of_each_kill()
     let [.., (row, faults)] = kill("recovering");
     let recovery = contender::RECOVERY.as_secs_f64() * 1e6;
     assert_eq!(faults.kills, 3, "{row:#?}");
-    assert!(row.latency_us.min >= recovery && row.latency_us.p50 >= recovery, "{row:#?}");
+    assert!(
+        row.figures.latency_us.min >= recovery && row.figures.latency_us.p50 >= recovery,
+        "{row:#?}"
+    );
 }
 
 /// It has no lock at all, so nobody waits for the holder.
 pub fn two_holders_at_once_are_an_error() {
     let [(row, faults), ..] = kill("sound");
-    assert!(faults.failed > 0 && faults.stuck == 0 && row.errors == faults.failed, "{row:#?}");
     assert!(
-        row.first_error.as_deref().unwrap().contains("while the first one held it"),
+        faults.failed > 0 && faults.stuck == 0 && row.outcome.errors == faults.failed,
+        "{row:#?}"
+    );
+    assert!(
+        row.outcome.first_error.as_deref().unwrap().contains("while the first one held it"),
         "{row:#?}"
     );
 }
@@ -94,8 +100,8 @@ pub fn a_session_that_vanishes_is_no_secret() {
     let [_, (writers, _), (row, faults)] = kill("evaporating");
     assert!(!writers.is_bad(), "{writers:#?}");
     assert!(
-        faults.sessions_lost_beyond >= 2 && row.misses == faults.sessions_lost_beyond,
+        faults.sessions_lost_beyond >= 2 && row.outcome.misses == faults.sessions_lost_beyond,
         "{row:#?}"
     );
-    assert!(row.is_bad() && row.first_error.is_some(), "{row:#?}");
+    assert!(row.is_bad() && row.outcome.first_error.is_some(), "{row:#?}");
 }

@@ -38,10 +38,13 @@ fn interrupted(experiment: Experiment, names: &[&'static str], workers: usize) -
 
 /// All rows are of the same whole rounds.
 fn check_rounds(report: &Report) {
-    let rounds: Vec<usize> = report.results.iter().map(|row| row.rounds).collect();
+    let rounds: Vec<usize> = report.results.iter().map(|row| row.figures.rounds).collect();
     assert!(rounds.iter().all(|it| (1..ROUNDS).contains(it) && *it == rounds[0]), "{rounds:?}");
     for row in &report.results {
-        assert!(row.samples.len() == row.rounds && row.operations > 0, "{row:#?}");
+        assert!(
+            row.figures.samples.len() == row.figures.rounds && row.figures.operations > 0,
+            "{row:#?}"
+        );
     }
     assert!(
         (report.settings.confidence - (1.0 - 0.5f64.powi(rounds[0] as i32 - 1))).abs() < 1e-9,
@@ -55,7 +58,7 @@ fn of_contenders_in_a_row() {
     let options =
         Options { workers, sessions, payload_bytes, seconds, rounds: Some(20), ..options() };
     let report = report(Experiment::Oversize, &["sound", "interrupting", "dull"], options);
-    let stores: Vec<&str> = report.results.iter().map(|row| row.store.as_str()).collect();
+    let stores: Vec<&str> = report.results.iter().map(|row| row.subject.store.as_str()).collect();
     assert_eq!(stores, ["sound"; 5], "{:#?}", report.results);
     assert!(report.results.iter().all(|row| !row.is_bad()), "{:#?}", report.results);
     assert!(report.interrupted && report.to_string().contains("interrupted"), "{report}");
@@ -77,12 +80,15 @@ fn of_rounds_of_contention() {
     let report = interrupted(Experiment::Contention, &["locked", "interrupting-later"], 2);
     assert_eq!(report.results.len(), 4, "{:#?}", report.results);
     assert!(
-        report.results.iter().filter(|row| row.store == "locked").all(|row| !row.is_bad()),
+        report.results.iter().filter(|row| row.subject.store == "locked").all(|row| !row.is_bad()),
         "{:#?}",
         report.results
     );
     check_rounds(&report);
-    let waits = report.results.iter().filter_map(|row| Some((row.waits?.begins, row.operations)));
+    let waits = report
+        .results
+        .iter()
+        .filter_map(|row| Some((row.figures.waits?.begins, row.figures.operations)));
     assert!(
         waits.clone().count() == 2
             && waits.clone().all(|(begins, operations)| begins == operations)
@@ -92,15 +98,20 @@ fn of_rounds_of_contention() {
 fn of_rounds_of_ops() {
     let report = interrupted(Experiment::Ops, &["sound", "vain", "interrupting-later"], 1);
     assert_eq!(report.results.len(), 9, "{:#?}", report.results);
-    let bad: Vec<(&str, &str)> =
-        report.bad_rows().map(|row| (row.store.as_str(), row.op.as_str())).collect();
+    let bad: Vec<(&str, &str)> = report
+        .bad_rows()
+        .map(|row| (row.subject.store.as_str(), row.question.op.as_str()))
+        .collect();
     assert_eq!(bad, [("vain", "create")], "{:#?}", report.results);
 }
 
 fn of_lost_updates() {
     let report = interrupted(Experiment::Cycle, &["lazy", "interrupting-later"], 1);
-    let lost: Vec<(&str, bool)> =
-        report.results.iter().map(|row| (row.store.as_str(), row.lost > 0)).collect();
+    let lost: Vec<(&str, bool)> = report
+        .results
+        .iter()
+        .map(|row| (row.subject.store.as_str(), row.outcome.lost > 0))
+        .collect();
     assert_eq!(lost, [("lazy", true), ("interrupting-later", false)], "{:#?}", report.results);
 }
 
@@ -109,7 +120,7 @@ fn of_what_cannot_be_verified() {
     let start = std::time::Instant::now();
     let report = interrupted(Experiment::Cycle, &["frozen", "interrupting-later"], 1);
     assert!(start.elapsed().as_secs() < 55, "it waited for the worker");
-    let stores: Vec<&str> = report.results.iter().map(|row| row.store.as_str()).collect();
+    let stores: Vec<&str> = report.results.iter().map(|row| row.subject.store.as_str()).collect();
     assert_eq!(stores, ["interrupting-later"], "{:#?}", report.results);
     let left: Vec<(&str, bool)> = report
         .left_out

@@ -89,38 +89,39 @@ fn main() {
 
 fn updates_lost_without_a_lock_are_counted() {
     // Nothing is lost while the machine is so busy that one worker works at a time.
-    let lost =
-        || measure(Experiment::Contention, &["unlocked"], &[4]).iter().any(|row| row.lost > 0);
+    let lost = || {
+        measure(Experiment::Contention, &["unlocked"], &[4]).iter().any(|row| row.outcome.lost > 0)
+    };
     assert!((0..5).any(|_| lost()), "not one of five times");
 }
 
 fn no_update_is_lost_with_a_lock() {
     let rows = measure(Experiment::Contention, &["locked"], &[4]);
-    assert!(rows.iter().all(|row| !row.is_bad() && row.operations > 0), "{rows:#?}");
+    assert!(rows.iter().all(|row| !row.is_bad() && row.figures.operations > 0), "{rows:#?}");
 }
 
 fn a_forgotten_session_is_a_miss() {
     let rows = measure(Experiment::Cycle, &["forgetful"], &[1]);
-    assert!(rows[0].misses > 0 && rows[0].errors == 0, "{rows:#?}");
+    assert!(rows[0].outcome.misses > 0 && rows[0].outcome.errors == 0, "{rows:#?}");
 }
 
 fn a_foreign_payload_is_an_error() {
     let rows = measure(Experiment::Cycle, &["confused"], &[1]);
-    assert!(rows[0].errors > 0, "{rows:#?}");
-    assert!(rows[0].first_error.as_deref().unwrap().contains("not what was written"));
+    assert!(rows[0].outcome.errors > 0, "{rows:#?}");
+    assert!(rows[0].outcome.first_error.as_deref().unwrap().contains("not what was written"));
 }
 
 fn a_commit_that_writes_nothing_is_lost() {
     let rows = measure(Experiment::Cycle, &["lazy"], &[1]);
-    assert!(rows[0].lost > 0 && rows[0].errors == 0, "{rows:#?}");
+    assert!(rows[0].outcome.lost > 0 && rows[0].outcome.errors == 0, "{rows:#?}");
 }
 
 fn a_create_that_stores_nothing_is_a_miss() {
     let rows = measure(Experiment::Ops, &["vain", "sound"], &[1]);
     let bad: Vec<(&str, &str)> = rows
         .iter()
-        .filter(|row| row.misses > 0)
-        .map(|row| (row.store.as_str(), row.op.as_str()))
+        .filter(|row| row.outcome.misses > 0)
+        .map(|row| (row.subject.store.as_str(), row.question.op.as_str()))
         .collect();
     assert_eq!(bad, [("vain", "create")], "{rows:#?}");
 }
@@ -129,18 +130,21 @@ fn a_create_that_stores_nothing_is_a_miss() {
 fn a_large_save_is_believed_only_if_it_is_there_afterwards() {
     let nothing = Options { sessions: None, payload_bytes: None, seconds: None, ..options() };
     let rows = report(Experiment::Oversize, &["dull", "grudging", "sound"], nothing).results;
-    let of = |store| rows.iter().filter(move |row| row.store == store);
+    let of = |store| rows.iter().filter(move |row| row.subject.store == store);
     let outcome = |row: &Row| {
         row.oversize.as_ref().map(|oversize| (oversize.outcome, oversize.after, oversize.silent))
     };
     assert!(
         of("dull")
             .all(|row| outcome(row) == Some((SaveOutcome::Lost, ContentAfterSave::Old, true))
-                && row.lost == 2),
+                && row.outcome.lost == 2),
         "{rows:#?}"
     );
     let contradicted = Some((SaveOutcome::Contradicted, ContentAfterSave::New, false));
-    assert!(of("grudging").all(|row| outcome(row) == contradicted && row.errors == 2), "{rows:#?}");
+    assert!(
+        of("grudging").all(|row| outcome(row) == contradicted && row.outcome.errors == 2),
+        "{rows:#?}"
+    );
     let sound = of("sound")
         .all(|row| outcome(row).is_some_and(|it| it.0 == SaveOutcome::Stored) && !row.is_bad());
     assert!(sound && of("sound").count() == 5, "{rows:#?}");
@@ -149,38 +153,41 @@ fn a_large_save_is_believed_only_if_it_is_there_afterwards() {
 fn a_worker_that_dies_fails_its_row_and_no_other() {
     let rows = measure(Experiment::Cycle, &["dying", "sound"], &[1]);
     assert!(
-        rows[0].failed.as_deref().unwrap().contains("ended during the measurement"),
+        rows[0].outcome.failed.as_deref().unwrap().contains("ended during the measurement"),
         "{rows:#?}"
     );
-    assert!(!rows[1].is_bad() && rows[1].operations > 0, "{rows:#?}");
+    assert!(!rows[1].is_bad() && rows[1].figures.operations > 0, "{rows:#?}");
 }
 
 /// Each session of a piece was tried, and each try took as long as a client waits for a server.
 /// Then one call that met SQLite's lock failed a row.
 fn a_store_that_is_gone_is_asked_no_more_while_it_is_filled() {
     let rows = measure(Experiment::Cycle, &["unreachable", "full", "hesitant"], &[1]);
-    let why = |row: &Row| row.failed.clone().unwrap_or_default();
+    let why = |row: &Row| row.outcome.failed.clone().unwrap_or_default();
     let [gone, full, hesitant] = rows.as_slice() else { panic!("{rows:#?}") };
     assert!(
         why(gone).starts_with("filling it was given up after 5 of 20 sessions: no to 5"),
         "{rows:#?}"
     );
     assert!(why(full).starts_with("1 of 20 sessions cannot be created: no to 5"), "{rows:#?}");
-    assert!(!hesitant.is_bad() && hesitant.operations > 0, "{rows:#?}");
+    assert!(!hesitant.is_bad() && hesitant.figures.operations > 0, "{rows:#?}");
 }
 
 fn a_foreign_payload_is_an_error_to_a_peek_too() {
     let ops = Some(vec![CycleOp::Cycle, CycleOp::Peek]);
     let rows = report(Experiment::Cycle, &["confused"], Options { ops, ..options() }).results;
-    let bad: Vec<&str> =
-        rows.iter().filter(|row| row.errors > 0).map(|row| row.op.as_str()).collect();
+    let bad: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.outcome.errors > 0)
+        .map(|row| row.question.op.as_str())
+        .collect();
     assert_eq!(bad, ["cycle", "peek"], "{rows:#?}");
 }
 
 /// A cycle takes 2 ms and is due every 0.5 ms: whoever measured from the call would report 2 ms.
 fn at_a_fixed_rate_latency_counts_from_the_moment_that_was_due() {
     let report = report(Experiment::Cycle, &["slow"], Options { rate: Some(2_000.0), ..options() });
-    assert!(report.results[0].latency_us.p50 > 10_000.0, "{:#?}", report.results);
+    assert!(report.results[0].figures.latency_us.p50 > 10_000.0, "{:#?}", report.results);
     assert!(
         report.warnings.iter().any(|warning| warning.contains("did not keep up")),
         "{:?}",
@@ -192,8 +199,11 @@ fn space_is_what_the_files_take_at_the_end() {
     let rows = measure(Experiment::Cycle, &["wasteful", "sound"], &[1]);
     // 200 bytes in a block each; the wasteful one keeps 64 KiB more of each session that was
     // changed, be they few.
-    assert!(rows[1].bytes_per_session >= 512, "{rows:#?}");
-    assert!(rows[0].bytes_per_session >= 2 * rows[1].bytes_per_session, "{rows:#?}");
+    assert!(rows[1].figures.bytes_per_session >= 512, "{rows:#?}");
+    assert!(
+        rows[0].figures.bytes_per_session >= 2 * rows[1].figures.bytes_per_session,
+        "{rows:#?}"
+    );
 }
 
 fn each_size_is_verified_and_weighed() {
@@ -201,21 +211,28 @@ fn each_size_is_verified_and_weighed() {
     let options = Options { sessions, workers, fill_max, ..options() };
     // What so few sessions add to a process can fit into what it had: then it is weighed again.
     let measured = || report(Experiment::Scale, &["locked", "forgetful"], options.clone()).results;
-    let weighs = |row: &Row| row.store != "locked" || row.bytes_per_session > 0;
+    let weighs = |row: &Row| row.subject.store != "locked" || row.figures.bytes_per_session > 0;
     let mut runs = (0..3).map(|_| measured());
     let whole = runs.find(|rows| rows.iter().all(weighs));
     let rows = whole.unwrap_or_else(|| panic!("in each of three runs a row weighed nothing"));
-    let (good, bad): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.store == "locked");
+    let (good, bad): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| row.subject.store == "locked");
     assert_eq!((good.len(), bad.len()), (4, 4), "two sizes, one and two workers");
     for row in good {
-        assert!(!row.is_bad() && row.operations > 0 && row.bytes_per_session > 0, "{row:#?}");
-        let memory = row.memory.unwrap();
+        assert!(
+            !row.is_bad() && row.figures.operations > 0 && row.figures.bytes_per_session > 0,
+            "{row:#?}"
+        );
+        let memory = row.figures.memory.unwrap();
         assert!(
             memory.page_tables > 0 && memory.proportional > 0 && memory.prepared > 0,
             "{row:#?}"
         );
     }
-    assert!(bad.iter().filter(|row| row.workers == 2).all(|row| row.misses > 0), "{bad:#?}");
+    assert!(
+        bad.iter().filter(|row| row.question.workers == 2).all(|row| row.outcome.misses > 0),
+        "{bad:#?}"
+    );
 }
 
 /// `hollow` keeps nothing that was begun under an id from 100 on: the sessions of robots, which
@@ -226,15 +243,23 @@ fn the_requests_of_a_workload_are_verified() {
         Options { workload: Some(workload), sessions, payload_bytes, ..options() }
     };
     let rows = report(Experiment::Cycle, &["hollow", "locked"], options(Workload::Bots)).results;
-    assert!(rows[0].misses > 0 && rows[0].errors == 0 && rows[0].lost == 0, "{rows:#?}");
-    assert!(!rows[1].is_bad() && rows[1].operations > 0, "{rows:#?}");
-    let facts = |row: &Row| (row.op.clone(), row.workload.clone(), row.payload_bytes);
+    assert!(
+        rows[0].outcome.misses > 0 && rows[0].outcome.errors == 0 && rows[0].outcome.lost == 0,
+        "{rows:#?}"
+    );
+    assert!(!rows[1].is_bad() && rows[1].figures.operations > 0, "{rows:#?}");
+    let facts = |row: &Row| {
+        (row.question.op.clone(), row.question.workload.clone(), row.question.payload_bytes)
+    };
     assert_eq!(facts(&rows[1]), ("request".to_owned(), Some("bots".to_owned()), 500));
     // Touches and changes look at what they get.
     let names = ["confused", "locked", "lazy"];
     let rows = report(Experiment::Cycle, &names, options(Workload::Shop)).results;
-    assert!(rows[0].errors > 0 && !rows[1].is_bad() && rows[2].lost > 0, "{rows:#?}");
-    assert_eq!(rows[1].payload_spread, "lognormal");
+    assert!(
+        rows[0].outcome.errors > 0 && !rows[1].is_bad() && rows[2].outcome.lost > 0,
+        "{rows:#?}"
+    );
+    assert_eq!(rows[1].question.payload_spread, "lognormal");
 }
 
 /// 20 ms a session: 10 take 0.2 s and are tried, 100 would take twice what they may. From 60 on
@@ -243,7 +268,8 @@ fn who_is_filled_too_slowly_is_left_out_from_there_on() {
     for (sizes, rows_of_slow) in [([10, 100, 200], 1), ([60, 100, 200], 0)] {
         let options = Options { sessions: Some(sizes.to_vec()), fill_max: Some(1.0), ..options() };
         let report = report(Experiment::Scale, &["sluggish", "sound"], options);
-        let rows = |store: &str| report.results.iter().filter(|row| row.store == store).count();
+        let rows =
+            |store: &str| report.results.iter().filter(|row| row.subject.store == store).count();
         // On a busy machine the sound one may be too slow at the larger sizes, too.
         assert!(rows("sluggish") == rows_of_slow && rows("sound") > 0, "{:#?}", report.results);
         assert!(report.bad_rows().next().is_none(), "{:#?}", report.results);

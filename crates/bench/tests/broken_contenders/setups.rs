@@ -13,28 +13,37 @@ const ROUNDS: usize = 25;
 pub fn what_the_first_of_several_setups_lost_is_told() {
     let new = measured(Experiment::Cycle, "lazy-once");
     let row = &new.results[0];
-    assert!(row.lost > 0 && row.errors == 0 && row.rounds == ROUNDS, "{row:#?}");
+    assert!(
+        row.outcome.lost > 0 && row.outcome.errors == 0 && row.figures.rounds == ROUNDS,
+        "{row:#?}"
+    );
     let sound = &measured(Experiment::Cycle, "locked-once").results[0];
     assert!(!sound.is_bad(), "{sound:#?}");
-    assert_eq!(sound.samples.iter().map(|sample| sample.setup).collect::<Vec<usize>>(), setups());
+    assert_eq!(
+        sound.figures.samples.iter().map(|sample| sample.setup).collect::<Vec<usize>>(),
+        setups()
+    );
 }
 
 /// It is the row that creates, and no other.
 pub fn what_the_first_of_several_setups_did_not_create_is_told() {
     let new = measured(Experiment::Ops, "vain-once");
-    let bad: Vec<&Row> = new.results.iter().filter(|row| row.misses > 0).collect();
+    let bad: Vec<&Row> = new.results.iter().filter(|row| row.outcome.misses > 0).collect();
     assert_eq!(
-        bad.iter().map(|row| row.op.as_str()).collect::<Vec<&str>>(),
+        bad.iter().map(|row| row.question.op.as_str()).collect::<Vec<&str>>(),
         ["create"],
         "{bad:#?}"
     );
-    assert!(new.results.iter().all(|row| row.lost == 0 && row.failed.is_none()), "{new:#?}");
+    assert!(
+        new.results.iter().all(|row| row.outcome.lost == 0 && row.outcome.failed.is_none()),
+        "{new:#?}"
+    );
 }
 
 /// What does not come up once more fails, and keeps nobody else.
 pub fn a_setup_that_fails_fails_its_row() {
     let new = measured(Experiment::Cycle, "fading-once");
-    let why = new.results[0].failed.as_deref().unwrap_or_default();
+    let why = new.results[0].outcome.failed.as_deref().unwrap_or_default();
     assert!(why.contains("set up anew") && why.contains("no to 5"), "{why}");
 }
 

@@ -28,13 +28,13 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 }
 
 fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
-    let mut rows = run.only(|row| row.waits.is_some());
+    let mut rows = run.only(|row| row.figures.waits.is_some());
     // Without a lock a row need not wait, so rows with lost updates come last.
     rows.sort_by(|a, b| {
         (a.is_bad(), wait(a)).partial_cmp(&(b.is_bad(), wait(b))).unwrap_or(Ordering::Equal)
     });
     let bars = |row: &Row| {
-        let waits = row.waits.unwrap_or_default();
+        let waits = row.figures.waits.unwrap_or_default();
         let bar = |series, name: &str, us: f64| {
             let length = length(row, Spread { median: us, low: us, high: us });
             Bar { series, name: name.to_owned(), length }
@@ -55,7 +55,10 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
         },
         unit: "microseconds".to_owned(),
         series: String::new(),
-        rows: rows.iter().map(|row| BarRow { name: row.marked_title(), bars: bars(row) }).collect(),
+        rows: rows
+            .iter()
+            .map(|row| BarRow { name: row.subject.marked_title(), bars: bars(row) })
+            .collect(),
     };
     html! {
         @if !rows.is_empty() {
@@ -72,5 +75,5 @@ fn waits(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
 }
 
 fn wait(row: &Row) -> f64 {
-    row.waits.map_or(0.0, |waits| waits.taken_p50)
+    row.figures.waits.map_or(0.0, |waits| waits.taken_p50)
 }

@@ -42,7 +42,7 @@ fn kill(
     ids: &ElementIds,
 ) -> Markup {
     let table = faults::table(&run.rows, op, caption, waited);
-    let rows = run.only(|row| row.op == op);
+    let rows = run.only(|row| row.question.op == op);
     let title = format!("How long until {}{}", until(waited), run.tier_suffix);
     html! {
         @if !table.rows.is_empty() {
@@ -61,10 +61,10 @@ fn until(waited: &str) -> &str {
 
 /// The time of a contender in milliseconds, or the faults of kills without a time.
 fn time(row: &Row) -> BarLength {
-    let us = row.latency_us;
+    let us = row.figures.latency_us;
     let stuck = row.faults.as_ref().map_or(0, |faults| faults.stuck);
     let wrong = row.faults.as_ref().map(Faults::in_words).filter(|words| !words.is_empty());
-    if row.failed.is_none() && us.p50 <= 0.0 {
+    if row.outcome.failed.is_none() && us.p50 <= 0.0 {
         return BarLength::Failed(if stuck > 0 { "never" } else { "not once" }.to_owned());
     }
     let stuck = (stuck > 0).then(|| format!("{stuck} locks stuck"));
@@ -77,7 +77,7 @@ fn time(row: &Row) -> BarLength {
 
 /// The median time of each contender, in ascending order; those without one last.
 fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Markup {
-    let of_workers = rows.iter().all(|row| row.op != ALL);
+    let of_workers = rows.iter().all(|row| row.question.op != ALL);
     let mut rows: Vec<(&Row, BarLength)> = rows.iter().map(|row| (*row, time(row))).collect();
     let place = |length: &BarLength| match length {
         BarLength::Value(ms, _) => ms.median,
@@ -85,8 +85,8 @@ fn times(rows: &[&Row], title: &str, ids: &ElementIds) -> Markup {
     };
     rows.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
     let bar = |(row, length): &(&Row, BarLength)| {
-        let bar = Bar { series: 0, name: row.durability.clone(), length: length.clone() };
-        BarRow { name: row.marked_title(), bars: vec![bar] }
+        let bar = Bar { series: 0, name: row.question.durability.clone(), length: length.clone() };
+        BarRow { name: row.subject.marked_title(), bars: vec![bar] }
     };
     let chart = Bars {
         words: ChartText {

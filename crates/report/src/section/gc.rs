@@ -48,18 +48,20 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     // `null` is no contender.
     let rows = run.only(|row| {
-        let is_drawn = PICTURE.iter().any(|(op, _)| row.op == *op) && row.histogram.is_some();
-        is_drawn && row.store != "null"
+        let is_drawn =
+            PICTURE.iter().any(|(op, _)| row.question.op == *op) && row.figures.histogram.is_some();
+        is_drawn && row.subject.store != "null"
     });
     let Some(shown) = shown(&rows) else { return html! {} };
-    let is_of_two =
-        |own: &Vec<&Row>| own.iter().filter_map(|row| row.modes).any(|modes| modes.modes > 1);
+    let is_of_two = |own: &Vec<&Row>| {
+        own.iter().filter_map(|row| row.figures.modes).any(|modes| modes.modes > 1)
+    };
     let (two, one): (Vec<_>, Vec<_>) = of_each(&rows).into_iter().partition(is_of_two);
-    let is_preferred = |own: &Vec<&Row>| own.iter().any(|row| row.title() == "sessile");
+    let is_preferred = |own: &Vec<&Row>| own.iter().any(|row| row.subject.title() == "sessile");
     let preferred = one.iter().position(is_preferred).unwrap_or(0);
     let figures = two.into_iter().take(1).chain(one.into_iter().nth(preferred)).map(|mut own| {
-        let most = own.iter().map(|row| row.sessions).max().unwrap_or(0);
-        own.retain(|row| row.sessions == most);
+        let most = own.iter().map(|row| row.question.sessions).max().unwrap_or(0);
+        own.retain(|row| row.question.sessions == most);
         let many = format!("{} sessions{}", count(most as f64), run.tier_suffix);
         picture(&many, &own, shown, ids)
     });
@@ -69,9 +71,9 @@ fn pictures(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
 }
 
 fn picture(many: &str, rows: &[&Row], shown: (usize, usize), ids: &ElementIds) -> Markup {
-    let title = rows.first().map(|row| row.shown_title()).unwrap_or_default();
+    let title = rows.first().map(|row| row.subject.shown_title()).unwrap_or_default();
     let found = PICTURE.iter().filter_map(|(op, name)| {
-        Some((*name, rows.iter().find(|row| row.op == *op)?.histogram.as_ref()?))
+        Some((*name, rows.iter().find(|row| row.question.op == *op)?.figures.histogram.as_ref()?))
     });
     let found: Vec<(&str, &Buckets)> = found.collect();
     let name = format!("{title}, {many}");
@@ -108,7 +110,7 @@ fn picture(many: &str, rows: &[&Row], shown: (usize, usize), ids: &ElementIds) -
 }
 
 fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
-    let counts = || rows.iter().filter_map(|row| Some(&row.histogram.as_ref()?.counts));
+    let counts = || rows.iter().filter_map(|row| Some(&row.figures.histogram.as_ref()?.counts));
     let first = counts().filter_map(|counts| counts.iter().position(|count| *count > 0)).min()?;
     let last = counts().filter_map(|counts| counts.iter().rposition(|count| *count > 0)).max()?;
     Some((first, last))
@@ -116,6 +118,6 @@ fn shown(rows: &[&Row]) -> Option<(usize, usize)> {
 
 /// Fewer sessions are in the JSON only, unless something went wrong.
 fn with_most_sessions<'a>(run: &ExperimentRows<'a>) -> Vec<&'a Row> {
-    let most = run.rows.iter().map(|row| row.sessions).max().unwrap_or(0);
-    run.only(|row| row.sessions == most || row.is_bad())
+    let most = run.rows.iter().map(|row| row.question.sessions).max().unwrap_or(0);
+    run.only(|row| row.question.sessions == most || row.is_bad())
 }

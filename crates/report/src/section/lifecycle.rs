@@ -31,11 +31,11 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 
 fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     let (pages, others): (Vec<&Row>, Vec<&Row>) =
-        run.rows.iter().partition(|row| row.op.ends_with("page"));
+        run.rows.iter().partition(|row| row.question.op.ends_with("page"));
     let processes =
         pages.iter().filter_map(|row| row.web).map(|web| web.processes).max().unwrap_or(0);
     let rounds = most_rounds(&pages);
-    let requests = pages.iter().map(|row| row.sessions).max().unwrap_or(0);
+    let requests = pages.iter().map(|row| row.question.sessions).max().unwrap_or(0);
     html! {
         p.conditions {
             (processes) " processes of PHP, " (rounds) " rounds of " (count(requests as f64))
@@ -54,7 +54,8 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
 /// Handlers that lock; those without a lock are in the table only.
 fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Markup {
     let rows = |kind: &str| {
-        let here = |row: &&&Row| row.kind == kind && php_handlers::locks(&row.title());
+        let here =
+            |row: &&&Row| row.subject.kind == kind && php_handlers::locks(&row.subject.title());
         pages.iter().filter(here).copied().collect::<Vec<&Row>>()
     };
     html! {
@@ -66,7 +67,7 @@ fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Markup 
                 figure {
                     (chart(run, &rows, &title).draw(ids)) figcaption { "Higher is better." }
                 }
-                (wrong_ones(&rows, &|row| format!("{} parallel requests", row.workers)))
+                (wrong_ones(&rows, &|row| format!("{} parallel requests", row.question.workers)))
             }
         }
     }
@@ -74,11 +75,11 @@ fn charts(run: &ExperimentRows<'_>, pages: &[&Row], ids: &ElementIds) -> Markup 
 
 fn with_most_requests<'a>(pages: &[&'a Row]) -> Vec<&'a Row> {
     let most = most_workers(pages);
-    pages.iter().copied().filter(|row| row.workers == most || row.is_bad()).collect()
+    pages.iter().copied().filter(|row| row.question.workers == most || row.is_bad()).collect()
 }
 
 fn chart(run: &ExperimentRows<'_>, rows: &[&Row], title: &str) -> Curves {
-    let places: Vec<f64> = rows.iter().map(|row| row.workers as f64).collect();
+    let places: Vec<f64> = rows.iter().map(|row| row.question.workers as f64).collect();
     Curves {
         words: ChartText {
             title: format!("Requests a second by the number of parallel requests: {title}"),
@@ -86,6 +87,6 @@ fn chart(run: &ExperimentRows<'_>, rows: &[&Row], title: &str) -> Curves {
         },
         x: Axis::measured("parallel requests", &places),
         y: Axis::linear("requests a second", rows.iter().filter_map(|row| speed(row))),
-        curves: curves(run, rows, &|row| row.workers as f64, &speed),
+        curves: curves(run, rows, &|row| row.question.workers as f64, &speed),
     }
 }

@@ -164,7 +164,10 @@ fn wrong_ones(rows: &[&Row], which: &dyn Fn(&Row) -> String) -> Markup {
             p { (CROSS) }
             ul.notes {
                 @for (row, why) in &wrong {
-                    li { strong { (row.title()) ", " (which(row)) ": " } strong.bad { (why) } }
+                    li {
+                        strong { (row.subject.title()) ", " (which(row)) ": " }
+                        strong.bad { (why) }
+                    }
                 }
             }
         }
@@ -198,7 +201,7 @@ fn curves(
         let mut values: Vec<(f64, f64)> = rows.iter().filter_map(at).collect();
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         let wrong = rows.iter().filter(|row| row.is_bad()).map(|row| x(row)).collect();
-        let name = rows.first().map(|row| row.shown_title()).unwrap_or_default();
+        let name = rows.first().map(|row| row.subject.shown_title()).unwrap_or_default();
         let number = rows.first().map_or(0, |row| run.number(row));
         Curve { name, number, values, wrong }
     };
@@ -208,7 +211,7 @@ fn curves(
 
 /// A figure of a row, or that it failed.
 fn length(row: &Row, figure: Spread) -> BarLength {
-    match &row.failed {
+    match &row.outcome.failed {
         Some(_) => BarLength::Failed("failed (see the warnings)".to_owned()),
         None => BarLength::Value(figure, row.fault_counts()),
     }
@@ -216,7 +219,7 @@ fn length(row: &Row, figure: Spread) -> BarLength {
 
 /// The speed of a row that has one.
 fn speed(row: &Row) -> Option<f64> {
-    row.failed.is_none().then_some(row.ops_per_second.median)
+    row.outcome.failed.is_none().then_some(row.figures.ops_per_second.median)
 }
 
 const CURVES: &str = "A curve for each contender; its values are in the table below.";

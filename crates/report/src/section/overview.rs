@@ -30,40 +30,47 @@ pub(crate) fn overview(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 fn closed<'a>(runs: &PageReports<'a>, tier: Durability) -> Option<ExperimentRows<'a>> {
     let closed = runs.of_experiment("cycle").into_iter();
     let mut closed = closed.filter(|run| run.report.settings.rate.is_none());
-    let mut run = closed.find(|run| run.rows.iter().any(|row| row.durability == tier.name()))?;
-    run.rows.retain(|row| row.durability == tier.name() && row.op == "cycle");
+    let mut run =
+        closed.find(|run| run.rows.iter().any(|row| row.question.durability == tier.name()))?;
+    run.rows.retain(|row| row.question.durability == tier.name() && row.question.op == "cycle");
     Some(run)
 }
 
 /// Of a row that does what a handler does: that handler, with the row in brackets. `None` for
 /// other yardsticks.
 fn name(row: &Row) -> Option<String> {
-    let title = row.shown_title();
-    if reference::by_name(&row.store).is_some_and(|it| it.unlocked) {
+    let title = row.subject.shown_title();
+    if reference::by_name(&row.subject.store).is_some_and(|it| it.unlocked) {
         return None; // the chart is of requests that lock
     }
-    match handler_of_row(&row.store) {
+    match handler_of_row(&row.subject.store) {
         Some(handler) => Some(format!("{handler} ({title})")),
-        None => (!row.marked_title().ends_with('*')).then_some(title),
+        None => (!row.subject.marked_title().ends_with('*')).then_some(title),
     }
 }
 
 fn chart(run: &ExperimentRows<'_>, tier: Durability, ids: &ElementIds) -> Markup {
     let most = most_workers(&run.rows);
-    let mut rows = run.only(|row| row.workers == most && name(row).is_some());
+    let mut rows = run.only(|row| row.question.workers == most && name(row).is_some());
     let rounds = most_rounds(&rows);
-    rows.sort_by(|a, b| b.ops_per_second.median.total_cmp(&a.ops_per_second.median));
-    let slowest = |row: &Row| match &row.failed {
-        None if is_told(0.999, row.operations) => time(row.latency_us.p999),
+    rows.sort_by(|a, b| {
+        b.figures.ops_per_second.median.total_cmp(&a.figures.ops_per_second.median)
+    });
+    let slowest = |row: &Row| match &row.outcome.failed {
+        None if is_told(0.999, row.figures.operations) => time(row.figures.latency_us.p999),
         _ => String::new(),
     };
     let bars = rows.iter().map(|row| BarRow {
         name: name(row).unwrap_or_default(),
-        bars: vec![Bar { series: 0, name: slowest(row), length: length(row, row.ops_per_second) }],
+        bars: vec![Bar {
+            series: 0,
+            name: slowest(row),
+            length: length(row, row.figures.ops_per_second),
+        }],
     });
-    let figure = |row: &&Row| match (name(row).unwrap_or_default(), &row.failed) {
+    let figure = |row: &&Row| match (name(row).unwrap_or_default(), &row.outcome.failed) {
         (name, Some(_)) => format!("{name} failed"),
-        (name, None) => format!("{name} {:.0}", row.ops_per_second.median),
+        (name, None) => format!("{name} {:.0}", row.figures.ops_per_second.median),
     };
     let said: Vec<String> = rows.iter().map(figure).collect();
     let chart = Bars {

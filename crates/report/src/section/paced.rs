@@ -41,19 +41,21 @@ fn title(run: &ExperimentRows<'_>) -> String {
 
 /// The 99th percentile by rate, if a tier has several rates.
 fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Markup {
-    let runs: Vec<&ExperimentRows<'_>> =
-        all.iter().filter(|run| run.rows.iter().all(|row| row.durability == tier)).collect();
+    let runs: Vec<&ExperimentRows<'_>> = all
+        .iter()
+        .filter(|run| run.rows.iter().all(|row| row.question.durability == tier))
+        .collect();
     if runs.len() < 2 {
         return html! {};
     }
     let beside = runs.first().map_or("", |run| run.tier_suffix.as_str());
     let figures = KINDS.into_iter().filter_map(|(kind, place)| {
-        let here = |row: &&Row| row.op == "cycle" && row.kind == kind;
+        let here = |row: &&Row| row.question.op == "cycle" && row.subject.kind == kind;
         let mut points: Vec<(f64, &Row)> = Vec::new();
         for run in &runs {
             // Fewer workers at a higher rate are another question, even for the same total.
             let most = most_workers(&run.rows);
-            let with_most = run.rows.iter().copied().filter(|row| row.workers == most);
+            let with_most = run.rows.iter().copied().filter(|row| row.question.workers == most);
             points.extend(with_most.filter(here).map(|row| (rate(run) * most as f64, row)));
         }
         let rows: Vec<&Row> = points.iter().map(|(_, row)| *row).collect();
@@ -89,5 +91,6 @@ fn by_rate(all: &[ExperimentRows<'_>], tier: &str, ids: &ElementIds) -> Markup {
 }
 
 fn p99(row: &Row) -> Option<f64> {
-    (row.failed.is_none() && is_told(0.99, row.operations)).then_some(row.latency_us.p99)
+    (row.outcome.failed.is_none() && is_told(0.99, row.figures.operations))
+        .then_some(row.figures.latency_us.p99)
 }

@@ -2,9 +2,9 @@
 //! the difference.
 
 use maud::{Markup, html};
-use sessile_results::Row;
 use sessile_results::number::{count, figure};
 use sessile_results::table::{ResultTable, TableCell, bad, right, text};
+use sessile_results::{Question, Row};
 
 use super::{conditions, not_run};
 use crate::ids::ElementIds;
@@ -60,34 +60,36 @@ fn pairs<'a>(
     };
     let corrected = rows(corrected);
     let key = |row: &'a Row| {
-        let sizes = (row.workers, row.sessions, row.payload_bytes);
-        (&row.store, &row.op, &row.durability, sizes)
+        let asked = &row.question;
+        let sizes = (asked.workers, asked.sessions, asked.payload_bytes);
+        (&row.subject.store, &asked.op, &asked.durability, sizes)
     };
     let partner = |row: &'a Row| {
         let same = |other: &&&'a Row| key(other) == key(row);
         // A reconnecting database is compared with the connected one.
-        let variant = if row.variant == RECONNECT { "default" } else { row.variant.as_str() };
-        corrected.iter().filter(same).find(|other| other.variant == variant).copied()
+        let variant =
+            if row.subject.variant == RECONNECT { "default" } else { row.subject.variant.as_str() };
+        corrected.iter().filter(same).find(|other| other.subject.variant == variant).copied()
     };
     rows(published).into_iter().map(|row| (row, partner(row))).collect()
 }
 
 fn title((published, corrected): &PublishedPair<'_>) -> String {
-    corrected.unwrap_or(published).title()
+    corrected.unwrap_or(published).subject.title()
 }
 
 /// The cost of drawing a payload, as the harness reports it.
 fn drawing(pairs: &[PublishedPair<'_>]) -> Markup {
     let of_harness = |(row, _): &&PublishedPair<'_>| {
-        row.store == "null" && row.op == "create" && row.workers == 1
+        row.subject.store == "null" && row.question.op == "create" && row.question.workers == 1
     };
     let of_harness =
         pairs.iter().filter(of_harness).find_map(|(row, other)| Some((*row, (*other)?)));
     let Some((published, corrected)) = of_harness else { return html! {} };
-    let us = published.latency_us.p50 - corrected.latency_us.p50;
+    let us = published.figures.latency_us.p50 - corrected.figures.latency_us.p50;
     html! {
         p {
-            "To draw " (count(published.payload_bytes as f64)) " characters took "
+            "To draw " (count(published.question.payload_bytes as f64)) " characters took "
             (figure(us.max(0.0))) " \u{b5}s on this machine, by the row "
             code { "null" } ", which stores nothing. The slower the language of a benchmark, the "
             "more of its figures is that."
@@ -106,15 +108,19 @@ fn table(pairs: &[PublishedPair<'_>], tier: &str, beside: &str) -> ResultTable {
         format!("Operations a second, corrected and as published{beside}"),
         columns,
     );
-    let speed = |row: &Row| match row.failed {
+    let speed = |row: &Row| match row.outcome.failed {
         Some(_) => bad("failed"),
-        None => right(count(row.ops_per_second.median)),
+        None => right(count(row.figures.ops_per_second.median)),
     };
-    let most = pairs.iter().map(|(published, _)| published.workers).max().unwrap_or(0);
-    let shown = pairs.iter().filter(|(row, _)| row.durability == tier && row.workers == most);
+    let most = pairs.iter().map(|(published, _)| published.question.workers).max().unwrap_or(0);
+    let shown = pairs
+        .iter()
+        .filter(|(row, _)| row.question.durability == tier && row.question.workers == most);
     for pair in shown {
         let (published, corrected) = *pair;
-        let rate = |row: &Row| if row.failed.is_none() { row.ops_per_second.median } else { 0.0 };
+        let rate = |row: &Row| {
+            if row.outcome.failed.is_none() { row.figures.ops_per_second.median } else { 0.0 }
+        };
         let (was, is) = (corrected.map_or(0.0, rate), rate(published));
         let times = if was > 0.0 && is > 0.0 {
             right(format!("{:.2}", is / was))
@@ -132,7 +138,8 @@ fn table(pairs: &[PublishedPair<'_>], tier: &str, beside: &str) -> ResultTable {
             Some(_) if complaints.is_empty() => TableCell::Empty,
             Some(_) => bad(complaints),
         };
-        let cells = [text(title(pair)), text(&published.op), right(published.workers)];
+        let Question { op, workers, .. } = &published.question;
+        let cells = [text(title(pair)), text(op), right(workers)];
         let figures = [corrected.map_or(TableCell::Empty, speed), speed(published), times, note];
         table.row(cells.into_iter().chain(figures));
     }

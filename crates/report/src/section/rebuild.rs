@@ -33,7 +33,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 
 /// Says that a contender has another entry than the others.
 fn compressed(run: &ExperimentRows<'_>) -> Markup {
-    let title = run.rows.iter().map(|row| row.title()).find(|title| title.ends_with("#compressed"));
+    let title =
+        run.rows.iter().map(|row| row.subject.title()).find(|title| title.ends_with("#compressed"));
     html! {
         @if let Some(title) = title {
             p {

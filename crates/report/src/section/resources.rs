@@ -38,7 +38,8 @@ fn weighed<'a>(runs: &PageReports<'a>, experiment: &str) -> Vec<&'a Row> {
             continue;
         }
         let most = most_workers(&run.rows);
-        weighed.extend(run.only(|row| row.workers == most || row.failed.is_some()));
+        weighed
+            .extend(run.only(|row| row.question.workers == most || row.outcome.failed.is_some()));
     }
     weighed
 }

@@ -28,13 +28,14 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
 
 fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
     let most = most_workers(&run.rows);
-    let spread = run.rows.first().map_or("", |row| row.payload_spread.as_str());
+    let spread = run.rows.first().map_or("", |row| row.question.payload_spread.as_str());
     html! {
         (conditions(run))
         @for (kind, place) in KINDS {
             @let rows = run.only(|row| {
-                let is_alike = row.payload_spread == spread && row.workers == most;
-                row.kind == kind && row.op == "cycle" && is_alike
+                let asked = &row.question;
+                let is_alike = asked.payload_spread == spread && asked.workers == most;
+                row.subject.kind == kind && asked.op == "cycle" && is_alike
             });
             @if !rows.is_empty() {
                 @let title = format!(
@@ -51,7 +52,7 @@ fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
 }
 
 fn chart(run: &ExperimentRows<'_>, rows: &[&Row], title: &str, ids: &ElementIds) -> Markup {
-    let at = |row: &Row| row.sessions as f64;
+    let at = |row: &Row| row.question.sessions as f64;
     let places: Vec<f64> = rows.iter().map(|row| at(row)).collect();
     let values: Vec<f64> = rows.iter().filter_map(|row| speed(row)).collect();
     let curves = Curves {
@@ -60,6 +61,6 @@ fn chart(run: &ExperimentRows<'_>, rows: &[&Row], title: &str, ids: &ElementIds)
         y: Axis::fitting("cycles a second", &values),
         curves: curves(run, rows, &at, &speed),
     };
-    let which = |row: &Row| with_noun(row.sessions, "session");
+    let which = |row: &Row| with_noun(row.question.sessions, "session");
     html! { h3 { (title) } figure { (curves.draw(ids)) } (wrong_ones(rows, &which)) }
 }

@@ -54,16 +54,16 @@ pub(super) fn of_run(run: &ExperimentRows<'_>, ids: &ElementIds) -> Markup {
 /// operations are bars of one chart, with the most workers; one operation has a bar for each number
 /// of workers.
 fn drawn(run: &ExperimentRows<'_>, chart: bool, ids: &ElementIds) -> Markup {
-    let ops = distinct(run.rows.iter().map(|row| row.op.clone()));
+    let ops = distinct(run.rows.iter().map(|row| row.question.op.clone()));
     let most = most_workers(&run.rows);
     let rows = |kind: &str, tier: &str| {
-        let is_shown = |row: &Row| ops.len() == 1 || row.workers == most;
-        run.only(|row| row.kind == kind && row.durability == tier && is_shown(row))
+        let is_shown = |row: &Row| ops.len() == 1 || row.question.workers == most;
+        run.only(|row| row.subject.kind == kind && row.question.durability == tier && is_shown(row))
     };
     html! {
         (conditions(run))
         @for (kind, place) in KINDS {
-            @for tier in run.distinct(|row| row.durability.clone()) {
+            @for tier in run.distinct(|row| row.question.durability.clone()) {
                 @let rows = rows(kind, &tier);
                 @if !rows.is_empty() {
                     h3 { (place) ", tier " (tier) }
@@ -94,19 +94,22 @@ fn figure_of(
     place: &str,
     ids: &ElementIds,
 ) -> Markup {
-    let workers = run.distinct(|row| row.workers);
+    let workers = run.distinct(|row| row.question.workers);
     let rounds = most_rounds(rows);
     let what = noun(ops);
     let series = if ops.len() == 1 { "workers" } else { "operation" };
     let series_of = |row: &Row| match ops {
-        [_] => (workers.iter().position(|it| *it == row.workers), row.workers.to_string()),
-        _ => (ops.iter().position(|it| *it == row.op), row.op.clone()),
+        [_] => (
+            workers.iter().position(|it| *it == row.question.workers),
+            row.question.workers.to_string(),
+        ),
+        _ => (ops.iter().position(|it| *it == row.question.op), row.question.op.clone()),
     };
     let bars = |own: &Vec<&Row>| {
-        let name = own.first().map(|row| row.marked_title()).unwrap_or_default();
+        let name = own.first().map(|row| row.subject.marked_title()).unwrap_or_default();
         let bar = |row: &&Row| {
             let (series, name) = series_of(row);
-            let length = length(row, row.ops_per_second);
+            let length = length(row, row.figures.ops_per_second);
             Bar { series: series.unwrap_or(0) as u8, name, length }
         };
         BarRow { name, bars: own.iter().map(bar).collect() }
@@ -147,8 +150,8 @@ fn noun(ops: &[String]) -> String {
 /// The rows of each contender by its largest figure, fastest first; those without one last.
 fn ranked<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
     let best = |rows: &Vec<&Row>| {
-        let sound = rows.iter().filter(|row| row.failed.is_none());
-        sound.map(|row| row.ops_per_second.median).fold(-1.0, f64::max)
+        let sound = rows.iter().filter(|row| row.outcome.failed.is_none());
+        sound.map(|row| row.figures.ops_per_second.median).fold(-1.0, f64::max)
     };
     let mut contenders = of_each(rows);
     contenders.sort_by(|a, b| best(b).total_cmp(&best(a)));
@@ -160,21 +163,29 @@ mod tests {
     use super::*;
     use crate::chart::BarLength;
     use sessile_results::statistics::Spread;
+    use sessile_results::{Figures, Outcome, Subject};
 
     #[test]
     fn the_fastest_comes_first_and_what_failed_stays() {
         let row = |store: &str, median: f64, failed: Option<&str>| Row {
-            store: store.into(),
-            variant: "default".into(),
-            ops_per_second: Spread { median, low: median, high: median },
-            failed: failed.map(str::to_owned),
+            subject: Subject {
+                store: store.into(),
+                variant: "default".into(),
+                ..Subject::default()
+            },
+            figures: Figures {
+                ops_per_second: Spread { median, low: median, high: median },
+                ..Figures::default()
+            },
+            outcome: Outcome { failed: failed.map(str::to_owned), ..Outcome::default() },
             ..Row::default()
         };
         let rows =
             [row("slow", 10.0, None), row("dead", 99.0, Some("it died")), row("fast", 50.0, None)];
         let rows: Vec<&Row> = rows.iter().collect();
-        let titles: Vec<String> = ranked(&rows).concat().iter().map(|row| row.title()).collect();
+        let titles: Vec<String> =
+            ranked(&rows).concat().iter().map(|row| row.subject.title()).collect();
         assert_eq!(titles, ["fast", "slow", "dead"]);
-        assert!(matches!(length(rows[1], rows[1].ops_per_second), BarLength::Failed(_)));
+        assert!(matches!(length(rows[1], rows[1].figures.ops_per_second), BarLength::Failed(_)));
     }
 }

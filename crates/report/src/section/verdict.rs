@@ -94,8 +94,10 @@ fn weakest(runs: &PageReports<'_>) -> Durability {
 /// The weakest first.
 pub(super) fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
     let rows = runs.reports.iter().flat_map(|report| &report.results);
-    let names: Vec<&str> =
-        rows.filter(|row| row.op == "cycle").map(|row| row.durability.as_str()).collect();
+    let names: Vec<&str> = rows
+        .filter(|row| row.question.op == "cycle")
+        .map(|row| row.question.durability.as_str())
+        .collect();
     let all = [Durability::None, Durability::Second, Durability::Commit];
     let measured: Vec<Durability> =
         all.into_iter().filter(|tier| names.contains(&tier.name())).collect();

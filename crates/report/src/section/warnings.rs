@@ -66,24 +66,26 @@ fn failed<'a>(runs: &PageReports<'a>) -> HtmlTable {
          too",
         with_noun(bad_rows.len(), "row")
     );
-    let several = bad_rows
-        .windows(2)
-        .any(|pair| matches!(pair, [(_, a), (_, b)] if a.durability != b.durability));
+    let tiers = distinct(bad_rows.iter().map(|(_, row)| &row.question.durability));
+    let several = tiers.len() > 1;
     let tier: &[&str] = if several { &["tier"] } else { &[] };
     let columns =
         [&["store", "experiment"], tier, &["operation", "workers", "what", "why"]].concat();
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (report, row) in bad_rows {
-        let what = if row.failed.is_some() {
+        let what = if row.outcome.failed.is_some() {
             "failed".to_owned()
         } else {
             row.fault_counts().unwrap_or_default()
         };
-        let why =
-            row.failed.as_deref().or(row.first_error.as_deref()).unwrap_or("no error was reported");
-        let mut cells = vec![text(row.title()), text(report.title_of(row))];
-        cells.extend(several.then(|| text(&row.durability)));
-        cells.extend([text(&row.op), right(row.workers), bad(what), text(why)]);
+        let mut cells = vec![text(row.subject.title()), text(report.title_of(row))];
+        cells.extend(several.then(|| text(&row.question.durability)));
+        cells.extend([
+            text(&row.question.op),
+            right(row.question.workers),
+            bad(what),
+            text(row.outcome.why()),
+        ]);
         table.row(cells.into_iter().map(HtmlCell::from).collect());
     }
     table

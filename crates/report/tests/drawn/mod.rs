@@ -21,10 +21,10 @@ pub fn page(results: &Collection) -> String {
 pub fn with(experiment: &str, change: impl Fn(&mut Row)) -> String {
     let mut results = small();
     let rows = results.runs.iter_mut().map(|run| &mut run.results);
-    let mut rows = rows.filter(|rows| rows.iter().any(|row| row.experiment == experiment));
+    let mut rows = rows.filter(|rows| rows.iter().any(|row| row.question.experiment == experiment));
     let rows = rows.next().unwrap();
-    let most = rows.iter().map(|row| row.workers).max().unwrap();
-    change(rows.iter_mut().find(|row| row.workers == most).unwrap());
+    let most = rows.iter().map(|row| row.question.workers).max().unwrap();
+    change(rows.iter_mut().find(|row| row.question.workers == most).unwrap());
     page(&results)
 }
 

@@ -7,7 +7,7 @@ use super::estimate::{Estimate, ROUNDS_FOR_INTERVAL};
 use super::{ComparedRow, Comparison, Measure, NotCompared};
 use crate::collection::Collection;
 use crate::experiment::CLOSED_LOOP;
-use crate::{Report, RoundSample, Row, comparability_notes};
+use crate::{Question, Report, RoundSample, Row, comparability_notes};
 
 struct Run<'a> {
     title: String,
@@ -79,14 +79,15 @@ impl Comparison {
             (true, false) => Some(format!("it was bad in OLD: {}", old.fault())),
         };
         if let Some(why) = why {
-            return self.leave_out(run.name(old), why, !old.is_bad() && !old.is_reference());
+            let is_missed = !old.is_bad() && !old.subject.is_reference();
+            return self.leave_out(run.name(old), why, is_missed);
         }
-        let paced = run.old.settings.rate.is_some() && old.op != CLOSED_LOOP;
+        let paced = run.old.settings.rate.is_some() && old.question.op != CLOSED_LOOP;
         let measures: &[Measure] =
             if paced { &[Measure::P50, Measure::P99] } else { &[Measure::OpsPerSecond] };
         for measure in measures {
             let [was, is] = [old, new].map(|row| measure.of_row(row));
-            let place = [old.title(), format!("{}@{}", operation(old), old.workers)];
+            let place = [old.subject.title(), operation(&old.question)];
             let pair = ComparedRow {
                 run: run.title.clone(),
                 place,
@@ -100,7 +101,7 @@ impl Comparison {
             if !run.is_of_same_rounds() {
                 // Outcomes, as in `oversize`, have no figures.
                 self.rows.extend(Some(pair).filter(|_| was > 0.0 && is > 0.0));
-            } else if !old.is_reference() {
+            } else if !old.subject.is_reference() {
                 match Estimate::of_setups(&ratios(old, new, *measure)) {
                     Ok(difference) if was > 0.0 => {
                         let ratio = difference.map_or(pair.ratio, |(it, _)| it.mean.exp());
@@ -120,29 +121,32 @@ impl Run<'_> {
     }
 
     fn name(&self, row: &Row) -> String {
-        format!("{}: {} {}@{}", self.title, row.title(), operation(row), row.workers)
+        format!("{}: {} {}", self.title, row.subject.title(), operation(&row.question))
     }
 }
 
 fn is_same(old: &Row, new: &Row) -> bool {
     let key = |row: &Row| {
-        let words = [&row.store, &row.variant, &row.op, &row.payload_spread, &row.durability];
-        (words.map(Clone::clone), row.workers, row.sessions, row.payload_bytes)
+        let (by, asked) = (&row.subject, &row.question);
+        let words = [&by.store, &by.variant, &asked.op, &asked.payload_spread, &asked.durability];
+        (words.map(Clone::clone), asked.workers, asked.sessions, asked.payload_bytes)
     };
     key(old) == key(new)
 }
 
-/// In `scale` with its size.
-fn operation(row: &Row) -> String {
-    match row.experiment.as_str() {
-        "scale" => format!("{} {} {}", row.op, row.sessions, row.payload_spread),
-        _ => row.op.clone(),
+/// The operation and its workers; in `scale` with its size.
+fn operation(asked: &Question) -> String {
+    let Question { experiment, op, workers, sessions, payload_spread, .. } = asked;
+    match experiment.as_str() {
+        "scale" => format!("{op} {sessions} {payload_spread}@{workers}"),
+        _ => format!("{op}@{workers}"),
     }
 }
 
 /// NEW divided by OLD for each round of each setup.
 fn ratios(old: &Row, new: &Row, measure: Measure) -> Vec<Vec<f64>> {
-    let rounds: Vec<(&RoundSample, &RoundSample)> = old.samples.iter().zip(&new.samples).collect();
+    let rounds: Vec<(&RoundSample, &RoundSample)> =
+        old.figures.samples.iter().zip(&new.figures.samples).collect();
     let setups =
         rounds.chunk_by(|one, next| (one.0.setup, one.1.setup) == (next.0.setup, next.1.setup));
     setups

@@ -93,9 +93,9 @@ impl Measure {
     }
 
     fn of_row(self, row: &Row) -> f64 {
-        let LatencyUs { p50, p99, .. } = row.latency_us;
+        let LatencyUs { p50, p99, .. } = row.figures.latency_us;
         self.of(&RoundSample {
-            ops_per_second: row.ops_per_second.median,
+            ops_per_second: row.figures.ops_per_second.median,
             p50_us: p50,
             p99_us: p99,
             setup: 0,

@@ -9,7 +9,7 @@ pub fn table(rows: &[&Row]) -> ResultTable {
     let waited = |title: &str, quantile, of: fn(Waits) -> f64| {
         measured(title, move |row| {
             let told = |waits: Waits| percentile(of(waits), quantile, waits.taken);
-            row.waits.map_or(TableCell::Empty, told)
+            row.figures.waits.map_or(TableCell::Empty, told)
         })
     };
     let columns = vec![
@@ -18,22 +18,22 @@ pub fn table(rows: &[&Row]) -> ResultTable {
         workers(),
         rate(),
         measured("fairness", |row| {
-            right_or_empty(row.fairness.map(|fairness| format!("{fairness:.2}")))
+            right_or_empty(row.figures.fairness.map(|fairness| format!("{fairness:.2}")))
         }),
         measured("found it taken", |row| {
             let taken = |waits: Waits| {
                 format!("{} of {}", count(waits.taken as f64), count(waits.begins as f64))
             };
-            right_or_empty(row.waits.map(taken))
+            right_or_empty(row.figures.waits.map(taken))
         }),
         waited("median wait", 0.5, |waits| waits.taken_p50),
         waited("p99 wait", 0.99, |waits| waits.taken_p99),
         measured("median of all", |row| {
-            right_or_empty(row.waits.map(|waits| figure(waits.all_p50)))
+            right_or_empty(row.figures.waits.map(|waits| figure(waits.all_p50)))
         }),
         measured("lost updates", |row| {
-            let lost = count(row.lost as f64);
-            if row.lost > 0 && row.is_bad() { bad(lost) } else { right(lost) }
+            let lost = count(row.outcome.lost as f64);
+            if row.outcome.lost > 0 && row.is_bad() { bad(lost) } else { right(lost) }
         }),
     ];
     let caption = "One session, all workers; waits in \u{b5}s of the begins that found it taken; \

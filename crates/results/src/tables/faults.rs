@@ -152,7 +152,7 @@ pub fn tables(rows: &[&Row]) -> Vec<ResultTable> {
 
 /// The rows of one kind of kill; without a heading of the wait nobody waits.
 pub fn table(rows: &[&Row], op: &str, caption: &str, waited: &str) -> ResultTable {
-    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.op == op).collect();
+    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.question.op == op).collect();
     let number = |title: &str, of: fn(&Faults) -> u64| {
         measured(title, move |row| right_or_empty(figures(row).map(|it| count(of(it) as f64))))
     };
@@ -160,9 +160,9 @@ pub fn table(rows: &[&Row], op: &str, caption: &str, waited: &str) -> ResultTabl
     let mut columns = vec![store(), number("kills", |it| it.kills)];
     if !waited.is_empty() {
         columns.extend([
-            measured(waited, move |row| time_of(row, row.latency_us.p50, of_cluster)),
+            measured(waited, move |row| time_of(row, row.figures.latency_us.p50, of_cluster)),
             measured(format!("{waited}, longest"), move |row| {
-                time_of(row, row.latency_us.max, of_cluster)
+                time_of(row, row.figures.latency_us.max, of_cluster)
             }),
             measured("lock ends after", |row| {
                 let ttl = figures(row).and_then(|it| it.lock_ttl_ms);
@@ -186,7 +186,7 @@ pub fn table(rows: &[&Row], op: &str, caption: &str, waited: &str) -> ResultTabl
     let mut table = ResultTable::of_rows(caption, &rows, columns);
     // The outcome says what went wrong.
     table.rows.iter_mut().zip(&rows).for_each(|(line, row)| {
-        line.fault = line.fault.take().filter(|_| row.failed.is_some());
+        line.fault = line.fault.take().filter(|_| row.outcome.failed.is_some());
     });
     table.notes.extend((op == ALL && !rows.is_empty()).then(|| text(WHOSE_TIME)));
     table.notes.extend((of_cluster && !rows.is_empty()).then(|| text(WHAT_DISTURBS)));
@@ -200,7 +200,7 @@ fn figures(row: &Row) -> Option<&Faults> {
 
 fn time_of(row: &Row, us: f64, of_cluster: bool) -> TableCell {
     let is_freed = figures(row).is_some_and(|it| it.stuck < it.kills);
-    match (of_cluster, is_freed && row.latency_us.p50 > 0.0) {
+    match (of_cluster, is_freed && row.figures.latency_us.p50 > 0.0) {
         (false, true) => right(time(us)),
         (false, false) => text("never"),
         (true, _) if us > 0.0 => right(time(us)),
@@ -223,7 +223,7 @@ fn done_again(row: &Row) -> Option<TableCell> {
     Some(text(format!(
         "{}: {} transactions were done again after a deadlock. Our own stores do that inside, \
          where it is not counted.",
-        row.title(),
+        row.subject.title(),
         count(transactions as f64)
     )))
 }
@@ -231,16 +231,25 @@ fn done_again(row: &Row) -> Option<TableCell> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LatencyUs;
+    use crate::{Figures, LatencyUs, Question, Subject};
 
     fn row(store: &str, op: &str, faults: Faults) -> Row {
         Row {
-            experiment: "faults".into(),
-            store: store.into(),
-            variant: "default".into(),
-            op: op.into(),
-            durability: "none".into(),
-            latency_us: LatencyUs { p50: 80_000.0, max: 90_000.0, ..LatencyUs::default() },
+            question: Question {
+                experiment: "faults".into(),
+                op: op.into(),
+                durability: "none".into(),
+                ..Question::default()
+            },
+            subject: Subject {
+                store: store.into(),
+                variant: "default".into(),
+                ..Subject::default()
+            },
+            figures: Figures {
+                latency_us: LatencyUs { p50: 80_000.0, max: 90_000.0, ..LatencyUs::default() },
+                ..Figures::default()
+            },
             faults: Some(faults),
             ..Row::default()
         }
@@ -284,7 +293,8 @@ mod tests {
     #[test]
     fn a_cluster_that_nobody_noticed_has_no_time() {
         let calm = Faults { kills: 3, ..Faults::default() };
-        let row = Row { latency_us: LatencyUs::default(), ..row("redis", SLOTS_MOVE, calm) };
+        let mut row = row("redis", SLOTS_MOVE, calm);
+        row.figures.latency_us = LatencyUs::default();
         let shown = line(&[row], 0);
         assert!(shown.starts_with("redis|3|nothing noticed|nothing noticed|"), "{shown}");
     }

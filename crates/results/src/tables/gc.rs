@@ -7,17 +7,17 @@ use crate::table::{Column, ResultTable, TableCell, bad, measured, right, text};
 use crate::{LatencyUs, Modes, Removal, Row};
 
 pub fn table(rows: &[&Row]) -> ResultTable {
-    let null = rows.iter().find(|row| row.store == "null" && row.failed.is_none());
-    let floor = null.map(|null| null.latency_us).unwrap_or_default();
+    let null = rows.iter().find(|row| row.subject.store == "null" && row.outcome.failed.is_none());
+    let floor = null.map(|null| null.figures.latency_us).unwrap_or_default();
     // A percentile that calls have which do nothing is the machine's. Any number of calls has a
     // longest.
     let latency = |title: &str, quantile: f64, of: fn(LatencyUs) -> f64, has_floor: bool| {
         measured(title, move |row| {
-            let us = of(row.latency_us);
-            if quantile > 0.0 && !is_told(quantile, row.operations) {
+            let us = of(row.figures.latency_us);
+            if quantile > 0.0 && !is_told(quantile, row.figures.operations) {
                 return text("too few calls");
             }
-            if has_floor && us <= of(floor) && row.store != "null" {
+            if has_floor && us <= of(floor) && row.subject.store != "null" {
                 return text(format!("{}, as null", figure(us)));
             }
             right(figure(us))
@@ -51,13 +51,13 @@ fn removal<'a>(title: &str, of: fn(Removal) -> Option<String>) -> Column<'a> {
 
 /// One mode among few sessions is no all-clear for many.
 fn modes(row: &Row) -> TableCell {
-    match row.modes {
+    match row.figures.modes {
         None => TableCell::Empty,
         Some(modes) if modes.modes > 1 => bad(format!(
             "two: a tenth of those that swept took {} \u{b5}s",
             figure(modes.sweeping_p90)
         )),
-        Some(_) if row.sessions < Modes::SESSIONS_MIN => text("too few sessions to tell"),
+        Some(_) if row.question.sessions < Modes::SESSIONS_MIN => text("too few sessions to tell"),
         Some(_) => text("one"),
     }
 }

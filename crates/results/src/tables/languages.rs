@@ -11,15 +11,15 @@ pub fn table(rows: &[&Row]) -> ResultTable {
         store(),
         op("op"),
         sessions(),
-        measured("fastest \u{b5}s", |row| right(figure(row.latency_us.min))),
-        measured("median \u{b5}s", |row| right(figure(row.latency_us.p50))),
-        measured("p99.9 \u{b5}s", |row| match row.latency_us.p999 {
+        measured("fastest \u{b5}s", |row| right(figure(row.figures.latency_us.min))),
+        measured("median \u{b5}s", |row| right(figure(row.figures.latency_us.p50))),
+        measured("p99.9 \u{b5}s", |row| match row.figures.latency_us.p999 {
             0.0 => TableCell::Empty, // only rounds were timed
-            us => percentile(us, 0.999, row.operations),
+            us => percentile(us, 0.999, row.figures.operations),
         }),
-        measured("slowest \u{b5}s", |row| right(figure(row.latency_us.max))),
+        measured("slowest \u{b5}s", |row| right(figure(row.figures.latency_us.max))),
         measured("times ours", |row| right_or_empty(row.times_ours(rows).map(figure))),
-        measured("requests checked", |row| right(count(row.operations as f64))),
+        measured("requests checked", |row| right(count(row.figures.operations as f64))),
     ];
     let caption = "Open, change and save a session, in the runtime of each language; rows of one \
                    framework are comparable, and floors keep nothing. Fastest and slowest are of \
@@ -32,13 +32,15 @@ impl Row {
     /// or the median where each call was timed.
     pub fn times_ours(&self, rows: &[&Row]) -> Option<f64> {
         let is_ours = |row: &&&Row| {
-            ["sessile", "sessile-disk", "apache-session-sessile"].contains(&row.variant.as_str())
-                && row.failed.is_none()
-                && (&row.store, &row.op, row.sessions) == (&self.store, &self.op, self.sessions)
+            ["sessile", "sessile-disk", "apache-session-sessile"]
+                .contains(&row.subject.variant.as_str())
+                && row.outcome.failed.is_none()
+                && (&row.subject.store, &row.question.op, row.question.sessions)
+                    == (&self.subject.store, &self.question.op, self.question.sessions)
         };
         let us = |of: LatencyUs| if of.p999 > 0.0 { of.p50 } else { of.min };
-        let ours = us(rows.iter().find(is_ours)?.latency_us);
-        (ours > 0.0 && self.failed.is_none()).then(|| us(self.latency_us) / ours)
+        let ours = us(rows.iter().find(is_ours)?.figures.latency_us);
+        (ours > 0.0 && self.outcome.failed.is_none()).then(|| us(self.figures.latency_us) / ours)
     }
 }
 
@@ -46,15 +48,21 @@ impl Row {
 mod tests {
     use super::*;
     use crate::table::bad;
+    use crate::{Figures, Outcome, Question, Subject};
 
     #[test]
     fn a_row_is_compared_with_ours_of_its_framework_and_a_failed_one_with_none() {
         let row = |store: &str, variant: &str, us: f64, failed: bool| Row {
-            store: store.into(),
-            variant: variant.into(),
-            op: "request".into(),
-            latency_us: LatencyUs { min: us, p50: us, ..LatencyUs::default() },
-            failed: failed.then(|| "9 of 10 requests are counted".into()),
+            subject: Subject { store: store.into(), variant: variant.into(), ..Subject::default() },
+            question: Question { op: "request".into(), ..Question::default() },
+            figures: Figures {
+                latency_us: LatencyUs { min: us, p50: us, ..LatencyUs::default() },
+                ..Figures::default()
+            },
+            outcome: Outcome {
+                failed: failed.then(|| "9 of 10 requests are counted".into()),
+                ..Outcome::default()
+            },
             ..Row::default()
         };
         let rows = [

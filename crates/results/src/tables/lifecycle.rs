@@ -11,7 +11,7 @@ use crate::table::{
     Column, ResultTable, TableCell, bad, first_of_each, known, measured, percentile, right, text,
 };
 use crate::tables::visitors;
-use crate::{Row, Visitors};
+use crate::{Question, Row, Visitors};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WebFigures {
@@ -46,7 +46,7 @@ pub struct Overflow {
     pub failed_requests: u64,
 }
 
-impl Row {
+impl Question {
     pub fn is_of_lifecycle(&self) -> bool {
         self.experiment == "lifecycle"
     }
@@ -59,7 +59,7 @@ const TICKS_MIN: f64 = 20.0;
 
 pub fn tables(rows: &[&Row]) -> Vec<ResultTable> {
     let (pages, others): (Vec<&Row>, Vec<&Row>) =
-        rows.iter().partition(|row| row.op.ends_with("page"));
+        rows.iter().partition(|row| row.question.op.ends_with("page"));
     let full = ResultTable {
         notes: others.iter().filter_map(|row| overflow(row)).collect(),
         ..ResultTable::default()
@@ -69,11 +69,13 @@ pub fn tables(rows: &[&Row]) -> Vec<ResultTable> {
 
 /// A line for each handler, a column for each number of parallel requests.
 pub fn by_parallel(rows: &[&Row]) -> ResultTable {
-    let parallel: BTreeSet<usize> = rows.iter().map(|row| row.workers).collect();
-    let mut columns = vec![known("handler", |row| text(row.title())), lock()];
+    let parallel: BTreeSet<usize> = rows.iter().map(|row| row.question.workers).collect();
+    let mut columns = vec![known("handler", |row| text(row.subject.title())), lock()];
     columns.extend(parallel.into_iter().map(|workers| {
         known(format!("C={workers}"), move |row| {
-            let same = |other: &&&Row| other.workers == workers && other.title() == row.title();
+            let same = |other: &&&Row| {
+                other.question.workers == workers && other.subject.title() == row.subject.title()
+            };
             rows.iter().find(same).map_or(TableCell::Empty, |row| rate(row))
         })
     }));
@@ -83,16 +85,16 @@ pub fn by_parallel(rows: &[&Row]) -> ResultTable {
 }
 
 pub fn lock<'a>() -> Column<'a> {
-    known("lock", |row| text(if php_handlers::locks(&row.title()) { "yes" } else { "no" }))
+    known("lock", |row| text(if php_handlers::locks(&row.subject.title()) { "yes" } else { "no" }))
 }
 
 /// A failed row is a result; a figure with faults shows them.
 fn rate(row: &Row) -> TableCell {
-    if row.failed.is_some() {
+    if row.outcome.failed.is_some() {
         return bad("failed");
     }
-    let rate = row.ops_per_second;
-    let figure = match row.rounds {
+    let rate = row.figures.ops_per_second;
+    let figure = match row.figures.rounds {
         1 => count(rate.median),
         _ => format!("{} ({} to {})", count(rate.median), short(rate.low), short(rate.high)),
     };
@@ -105,29 +107,30 @@ fn rate(row: &Row) -> TableCell {
 /// Percentiles are those of the median round. A row without a sample has cost nothing that is
 /// known.
 pub fn costs(rows: &[&Row]) -> ResultTable {
-    let of_a_round = |row: &Row| row.operations / row.rounds.max(1) as u64;
+    let of_a_round = |row: &Row| row.figures.operations / row.figures.rounds.max(1) as u64;
     let web = |title: &str, of: fn(&Row, WebFigures) -> TableCell| {
         measured(title, move |row| {
-            let figures = row.web.filter(|_| row.rounds > 0);
+            let figures = row.web.filter(|_| row.figures.rounds > 0);
             figures.map_or(TableCell::Empty, |web| of(row, web))
         })
     };
     let columns = vec![
-        known("handler", |row| text(row.title())),
-        known("C", |row| right(row.workers)),
+        known("handler", |row| text(row.subject.title())),
+        known("C", |row| right(row.question.workers)),
         measured("p50 in ms", move |row| {
-            percentile(row.latency_us.p50 / 1e3, 0.5, of_a_round(row))
+            percentile(row.figures.latency_us.p50 / 1e3, 0.5, of_a_round(row))
         }),
         measured("p99 in ms", move |row| {
-            percentile(row.latency_us.p99 / 1e3, 0.99, of_a_round(row))
+            percentile(row.figures.latency_us.p99 / 1e3, 0.99, of_a_round(row))
         }),
-        measured("max in ms", |row| right(figure(row.latency_us.max / 1e3))),
+        measured("max in ms", |row| right(figure(row.figures.latency_us.max / 1e3))),
         web("web \u{b5}s", |row, web| {
-            let too_short = web.cpu_us_per_op * (row.operations as f64) < TICKS_MIN * TICK_US;
+            let too_short =
+                web.cpu_us_per_op * (row.figures.operations as f64) < TICKS_MIN * TICK_US;
             if too_short { text("too short") } else { right(figure(web.cpu_us_per_op)) }
         }),
         server_time(),
-        measured("client \u{b5}s", |row| right(figure(row.cpu_us_per_op.client))),
+        measured("client \u{b5}s", |row| right(figure(row.figures.cpu_us_per_op.client))),
         web("failed", |_, web| fault_count(web.failed_requests.max(web.not_2xx))),
         web("sessions kept", |_, web| {
             web.sessions_kept.map_or(text("cannot be counted"), |kept| right(count(kept as f64)))
@@ -141,10 +144,10 @@ pub fn costs(rows: &[&Row]) -> ResultTable {
 /// The behaviour of a full memory. The number of sessions it held is as exact as the counts are
 /// frequent.
 pub fn overflow(row: &Row) -> Option<TableCell> {
-    if row.op != "overflow" {
+    if row.question.op != "overflow" {
         return None;
     }
-    let title = row.title();
+    let title = row.subject.title();
     let Some(overflow) = row.web.and_then(|web| web.overflow) else {
         let unknown = || "the result does not say what became of it".to_owned();
         let why = row.complaint().unwrap_or_else(unknown);
@@ -170,18 +173,28 @@ pub fn overflow(row: &Row) -> Option<TableCell> {
 mod tests {
     use super::*;
     use crate::statistics::Spread;
+    use crate::{Figures, Outcome, Subject};
 
     #[test]
     fn a_failed_combination_stands_in_its_column() {
         let row = |workers: usize, failed: Option<&str>| Row {
-            experiment: "lifecycle".into(),
-            store: "apcu".into(),
-            variant: "default".into(),
-            durability: "none".into(),
-            workers,
-            rounds: 3,
-            ops_per_second: Spread { median: 1_234.0, low: 1_100.0, high: 1_300.0 },
-            failed: failed.map(str::to_owned),
+            question: Question {
+                experiment: "lifecycle".into(),
+                durability: "none".into(),
+                workers,
+                ..Question::default()
+            },
+            subject: Subject {
+                store: "apcu".into(),
+                variant: "default".into(),
+                ..Subject::default()
+            },
+            figures: Figures {
+                rounds: 3,
+                ops_per_second: Spread { median: 1_234.0, low: 1_100.0, high: 1_300.0 },
+                ..Figures::default()
+            },
+            outcome: Outcome { failed: failed.map(str::to_owned), ..Outcome::default() },
             ..Row::default()
         };
         let rows = [row(4, None), row(16, Some("3 requests failed"))];
@@ -194,12 +207,21 @@ mod tests {
     #[test]
     fn what_failed_before_it_was_measured_has_cost_nothing_that_is_known() {
         let row = |variant: &str, rounds, web| Row {
-            experiment: "lifecycle".into(),
-            store: "apcu".into(),
-            variant: variant.into(),
-            workers: 4,
-            rounds,
-            failed: (rounds == 0).then(|| "the page does not answer".to_owned()),
+            question: Question {
+                experiment: "lifecycle".into(),
+                workers: 4,
+                ..Question::default()
+            },
+            subject: Subject {
+                store: "apcu".into(),
+                variant: variant.into(),
+                ..Subject::default()
+            },
+            figures: Figures { rounds, ..Figures::default() },
+            outcome: Outcome {
+                failed: (rounds == 0).then(|| "the page does not answer".to_owned()),
+                ..Outcome::default()
+            },
             web,
             ..Row::default()
         };

@@ -77,11 +77,11 @@ pub struct Oversize {
 pub fn table(rows: &[&Row]) -> ResultTable {
     // A contender that did not start has a row without a size.
     let sized = rows.iter().filter(|row| row.oversize.is_some());
-    let sizes: BTreeSet<usize> = sized.map(|row| row.payload_bytes).collect();
+    let sizes: BTreeSet<usize> = sized.map(|row| row.question.payload_bytes).collect();
     let mut columns = vec![store()];
     columns.extend(sizes.into_iter().map(|size| {
         known(bytes(size as f64), move |row| {
-            let here = of_store(row, rows).find(|other| other.payload_bytes == size);
+            let here = of_store(row, rows).find(|other| other.question.payload_bytes == size);
             here.map_or(bad("failed"), outcome)
         })
     }));
@@ -95,14 +95,16 @@ pub fn table(rows: &[&Row]) -> ResultTable {
 }
 
 fn of_store<'a>(row: &Row, rows: &'a [&'a Row]) -> impl Iterator<Item = &'a Row> {
-    let title = row.shown_title();
-    rows.iter().copied().filter(move |other| other.shown_title() == title)
+    let title = row.subject.shown_title();
+    rows.iter().copied().filter(move |other| other.subject.shown_title() == title)
 }
 
 fn outcome(row: &Row) -> TableCell {
     match row.oversize.as_ref().map(|oversize| (oversize.outcome, oversize.silent)) {
         None => bad("failed"),
-        Some((SaveOutcome::Stored, _)) => right(format!("{} ms", figure(row.latency_us.p50 / 1e3))),
+        Some((SaveOutcome::Stored, _)) => {
+            right(format!("{} ms", figure(row.figures.latency_us.p50 / 1e3)))
+        }
         Some((SaveOutcome::Lost, true)) => bad("LOST, silently"),
         Some((SaveOutcome::Lost, false)) => bad("LOST, with an error"),
         Some((outcome, _)) => right(outcome.name()),
@@ -112,7 +114,7 @@ fn outcome(row: &Row) -> TableCell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Report;
+    use crate::{Question, Report, Subject};
 
     #[test]
     fn a_loss_is_told_from_a_refusal_and_each_store_has_one_row() {
@@ -125,10 +127,16 @@ mod tests {
             message: None,
         };
         let row = |store: &str, payload_bytes, oversize| Row {
-            experiment: "oversize".into(),
-            store: store.into(),
-            variant: "default".into(),
-            payload_bytes,
+            question: Question {
+                experiment: "oversize".into(),
+                payload_bytes,
+                ..Question::default()
+            },
+            subject: Subject {
+                store: store.into(),
+                variant: "default".into(),
+                ..Subject::default()
+            },
             oversize: Some(oversize),
             ..Row::default()
         };
@@ -152,12 +160,18 @@ mod tests {
     #[test]
     fn each_durability_tier_has_a_table_that_says_so() {
         let of_tier = |experiment: &str, tier: &str, store: &str| Row {
-            experiment: experiment.into(),
-            store: store.into(),
-            variant: "default".into(),
-            kind: "embedded".into(),
-            durability: tier.into(),
-            sessions: 1_000,
+            question: Question {
+                experiment: experiment.into(),
+                durability: tier.into(),
+                sessions: 1_000,
+                ..Question::default()
+            },
+            subject: Subject {
+                store: store.into(),
+                variant: "default".into(),
+                kind: "embedded".into(),
+                ..Subject::default()
+            },
             ..Row::default()
         };
         for experiment in ["oversize", "scale"] {

@@ -121,7 +121,7 @@ fn processor_time(row: &Row, us: f64) -> TableCell {
 
 /// Contenders are columns, so that before and after are side by side.
 pub fn table(rows: &[&Row]) -> ResultTable {
-    let titles = rows.iter().map(|row| row.title());
+    let titles = rows.iter().map(|row| row.subject.title());
     let caption = "The load on a page, by where its cache keeps the large entry";
     let mut table = ResultTable::new(caption, std::iter::once("figure".to_owned()).chain(titles));
     let mut line = |name: &str, of: &dyn Fn(&Row) -> TableCell| {
@@ -129,10 +129,10 @@ pub fn table(rows: &[&Row]) -> ResultTable {
     };
     line("went wrong", &|row| row.complaint().map_or_else(|| text("nothing"), bad));
     line("processor time of the load generator, a view", &|row| {
-        processor_time(row, row.cpu_us_per_op.client)
+        processor_time(row, row.figures.cpu_us_per_op.client)
     });
     line("processor time of the server, a view", &|row| {
-        processor_time(row, row.cpu_us_per_op.server)
+        processor_time(row, row.figures.cpu_us_per_op.server)
     });
     for (name, of) in FIGURES {
         line(name, &|row| row.rebuild.as_ref().map_or_else(|| bad("failed"), of));
@@ -143,7 +143,7 @@ pub fn table(rows: &[&Row]) -> ResultTable {
 
 /// What an operator finds in the log, and in the store for large entries.
 fn found(row: &Row) -> Vec<TableCell> {
-    let (title, Some(rebuild)) = (row.title(), &row.rebuild) else { return Vec::new() };
+    let (title, Some(rebuild)) = (row.subject.title(), &row.rebuild) else { return Vec::new() };
     let log = match &rebuild.log {
         Some(line) => Some(format!("log of {title}: {line}")),
         None => (rebuild.unsaved > 0).then(|| format!("log of {title}: nothing")),
@@ -155,6 +155,7 @@ fn found(row: &Row) -> Vec<TableCell> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Subject;
 
     #[test]
     fn before_and_after_stand_side_by_side_and_no_line_is_too_wide() {
@@ -163,8 +164,11 @@ mod tests {
             let rebuild =
                 Rebuild { views: 40, rebuilt, rebuild_us: 90_000.0, siege, ..Rebuild::default() };
             Row {
-                store: store.into(),
-                variant: variant.into(),
+                subject: Subject {
+                    store: store.into(),
+                    variant: variant.into(),
+                    ..Subject::default()
+                },
                 rebuild: Some(rebuild),
                 ..Row::default()
             }

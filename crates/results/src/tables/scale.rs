@@ -17,8 +17,8 @@ pub fn table(rows: &[&Row], place: &str) -> ResultTable {
     let is_varied = |of: fn(&Row) -> (&str, usize)| {
         rows.iter().any(|row| first.is_some_and(|first| of(first) != of(row)))
     };
-    columns.extend(is_varied(|row| (&row.op, 0)).then(|| op("operation")));
-    columns.extend(is_varied(|row| ("", row.payload_bytes)).then(payload));
+    columns.extend(is_varied(|row| (&row.question.op, 0)).then(|| op("operation")));
+    columns.extend(is_varied(|row| ("", row.question.payload_bytes)).then(payload));
     columns.extend([sessions(), workers(), rate()]);
     columns.extend(percentiles());
     columns.extend([
@@ -39,18 +39,16 @@ pub fn table(rows: &[&Row], place: &str) -> ResultTable {
 /// Of all workers of a row together.
 fn memory<'a>(title: &str, of: fn(WorkerMemory) -> u64) -> Column<'a> {
     measured(title, move |row| {
-        right_or_empty(row.memory.map(|memory| figure(of(memory) as f64 / MIB)))
+        right_or_empty(row.figures.memory.map(|memory| figure(of(memory) as f64 / MIB)))
     })
 }
 
 /// Time of an operation over that of `limit` under the same conditions.
 fn times_limit(row: &Row, rows: &[&Row]) -> Option<f64> {
-    let same = |other: &&&Row| {
-        other.store == LIMIT
-            && (&other.op, other.sessions, &other.payload_spread, other.workers)
-                == (&row.op, row.sessions, &row.payload_spread, row.workers)
-    };
-    let limit = rows.iter().find(same).filter(|limit| limit.failed.is_none())?;
-    (row.store != LIMIT && row.kind == limit.kind && row.ops_per_second.median > 0.0)
-        .then(|| limit.ops_per_second.median / row.ops_per_second.median)
+    let same =
+        |other: &&&Row| other.subject.store == LIMIT && other.question.is_alike(&row.question);
+    let limit = rows.iter().find(same).filter(|limit| limit.outcome.failed.is_none())?;
+    let rate = row.figures.ops_per_second.median;
+    (row.subject.store != LIMIT && row.subject.kind == limit.subject.kind && rate > 0.0)
+        .then(|| limit.figures.ops_per_second.median / rate)
 }

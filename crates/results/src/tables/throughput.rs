@@ -12,9 +12,9 @@ pub fn table(rows: &[&Row], place: &str, due: Option<f64>) -> ResultTable {
     match due {
         None => columns.extend([rate(), range()]),
         Some(due) => columns.extend([
-            known("due a second", move |row| right(count(due * row.workers as f64))),
+            known("due a second", move |row| right(count(due * row.question.workers as f64))),
             measured("done a second", move |row| {
-                let done = count(row.ops_per_second.median);
+                let done = count(row.figures.ops_per_second.median);
                 if keeps_up(row, due) { right(done) } else { bad(format!("{done}, fell behind")) }
             }),
         ]),
@@ -32,7 +32,7 @@ pub fn resources(rows: &[&Row], experiment: &str) -> ResultTable {
         store(),
         op("operation"),
         workers(),
-        measured("worker \u{b5}s", |row| right(figure(row.cpu_us_per_op.client))),
+        measured("worker \u{b5}s", |row| right(figure(row.figures.cpu_us_per_op.client))),
         server_time(),
         bytes_each(),
         measured("times the payload", |row| right_or_empty(row.times_payload().map(figure))),
@@ -43,15 +43,19 @@ pub fn resources(rows: &[&Row], experiment: &str) -> ResultTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CpuUs;
     use crate::table::text;
+    use crate::{CpuUs, Figures, Subject};
 
     /// A server of the user's, whose process nobody has looked into, had taken 0 us.
     #[test]
     fn the_time_of_a_server_that_nobody_knows_is_not_measured() {
         let shown = |kind: &str, server| {
             let cpu_us_per_op = CpuUs { client: 12.5, server };
-            let row = Row { kind: kind.into(), cpu_us_per_op, ..Row::default() };
+            let row = Row {
+                subject: Subject { kind: kind.into(), ..Subject::default() },
+                figures: Figures { cpu_us_per_op, ..Figures::default() },
+                ..Row::default()
+            };
             resources(&[&row], "cycle").rows[0].cells.last().cloned().unwrap()
         };
         assert_eq!(shown("socket", 7.5), right("7.50"));
@@ -64,10 +68,12 @@ mod tests {
     fn a_way_over_tcp_is_told_from_one_over_a_unix_socket() {
         let urls = ["redis://<host>", "redis+unix:<path>", "redis+unix:<disk>/socket"];
         let rows = urls.map(|url| Row {
-            store: "redis".into(),
-            variant: "default".into(),
-            url: url.into(),
-            kind: "socket".into(),
+            subject: Subject {
+                store: "redis".into(),
+                variant: "default".into(),
+                url: url.into(),
+                kind: "socket".into(),
+            },
             ..Row::default()
         });
         let table = table(&rows.iter().collect::<Vec<&Row>>(), "here", None);

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Row;
 use crate::number::{count, figure};
 use crate::php_handlers::SESSILE;
 use crate::table::{ResultTable, TableCell, bad, known, right, right_or_empty, text};
 use crate::tables::lifecycle::lock;
+use crate::{Question, Row, Subject};
 
 pub const OP: &str = "visitors";
 pub const OP_EAGER: &str = "visitors-eager";
@@ -41,19 +41,23 @@ impl Row {
         self.web.as_ref()?.visitors.as_ref()
     }
 
-    /// Whether the row is of visitors, even if it failed.
-    pub fn is_of_visitors(&self) -> bool {
-        self.is_of_lifecycle() && matches!(self.op.as_str(), OP | OP_EAGER)
-    }
-
     /// Whether empty new sessions are left out; `None` without such a rule.
     pub fn lazy_start(&self) -> Option<bool> {
         match self.visitors() {
             Some(visitors) => visitors.lazy_start,
-            None => (self.store == SESSILE).then(|| self.op != OP_EAGER),
+            None => (self.subject.store == SESSILE).then(|| self.question.op != OP_EAGER),
         }
     }
+}
 
+impl Question {
+    /// Whether the row is of visitors, even if it failed.
+    pub fn is_of_visitors(&self) -> bool {
+        self.is_of_lifecycle() && matches!(self.op.as_str(), OP | OP_EAGER)
+    }
+}
+
+impl Subject {
     /// Where sessions lie: `server`, `disk` or `memory`; empty if unknown.
     pub fn place(&self) -> &'static str {
         match self.kind.as_str() {
@@ -74,13 +78,13 @@ pub fn table(rows: &[&Row]) -> ResultTable {
         })
     };
     let columns = vec![
-        known("handler", |row| text(row.title())),
-        known("sessions in", |row| text(row.place())),
+        known("handler", |row| text(row.subject.title())),
+        known("sessions in", |row| text(row.subject.place())),
         lock(),
         known("lazy start", |row| {
             text(row.lazy_start().map_or("no such rule", |lazy| if lazy { "on" } else { "off" }))
         }),
-        known("visitors", |row| match row.failed {
+        known("visitors", |row| match row.outcome.failed {
             Some(_) => bad("failed"),
             None => right_or_empty(row.visitors().map(|it| count(it.visitors as f64))),
         }),
@@ -104,7 +108,8 @@ pub fn table(rows: &[&Row]) -> ResultTable {
                    what a Redis server counts by itself. Look at the records, not at the growth: \
                    an empty file takes an inode and no block, the engine takes its memory in \
                    larger pieces, and a server's memory may shrink meanwhile";
-    let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.is_of_visitors()).collect();
+    let rows: Vec<&Row> =
+        rows.iter().copied().filter(|row| row.question.is_of_visitors()).collect();
     ResultTable::of_rows(caption, &rows, columns)
 }
 
@@ -120,20 +125,34 @@ fn signed_kib(bytes: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::WebFigures;
     use crate::statistics::Spread;
+    use crate::{Figures, Outcome, WebFigures};
 
     fn row(store: &str, variant: &str, url: &str, left: Option<Visitors>) -> Row {
         Row {
-            experiment: "lifecycle".into(),
-            store: store.into(),
-            variant: variant.into(),
-            url: url.into(),
-            op: OP.into(),
-            kind: if url.contains("socket") { "socket" } else { "embedded" }.into(),
-            ops_per_second: Spread { median: left.map_or(0.0, |_| 12_345.0), ..Spread::default() },
+            question: Question {
+                experiment: "lifecycle".into(),
+                op: OP.into(),
+                ..Question::default()
+            },
+            subject: Subject {
+                store: store.into(),
+                variant: variant.into(),
+                url: url.into(),
+                kind: if url.contains("socket") { "socket" } else { "embedded" }.into(),
+            },
+            figures: Figures {
+                ops_per_second: Spread {
+                    median: left.map_or(0.0, |_| 12_345.0),
+                    ..Spread::default()
+                },
+                ..Figures::default()
+            },
+            outcome: Outcome {
+                failed: left.is_none().then(|| "the page does not answer".to_owned()),
+                ..Outcome::default()
+            },
             web: left.map(|left| WebFigures { visitors: Some(left), ..WebFigures::default() }),
-            failed: left.is_none().then(|| "the page does not answer".to_owned()),
             ..Row::default()
         }
     }
@@ -163,14 +182,13 @@ mod tests {
             cookies: 30,
             ..left
         };
+        let mut failed = row("sessile", "disk", "sessile:<disk>/sessile?control=<shm>", None);
+        failed.question.op = OP_EAGER.into();
         let rows = [
             row("phpredis", "lock", "unix://<socket>?persistent=1", Some(left)),
             row("php-files", "shm", "<shm>/files", None),
             row("sessile", "default", "sessile:<shm>/sessile", Some(fewer)),
-            Row {
-                op: OP_EAGER.into(),
-                ..row("sessile", "disk", "sessile:<disk>/sessile?control=<shm>", None)
-            },
+            failed,
         ];
         let table = table(&rows.iter().collect::<Vec<&Row>>());
         let line = |number: usize| {

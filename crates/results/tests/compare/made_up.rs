@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use sessile_results::compare::{self, Comparison};
-use sessile_results::{Report, UsageError};
+use sessile_results::{Figures, Report, UsageError};
 use sessile_results::{RoundSample, Row};
 
 const ROUNDS: usize = 200;
@@ -67,9 +67,10 @@ impl Machine {
                 RoundSample { setup, ..self.sample(speed, drift + setups[setup]) }
             };
             let samples: Vec<RoundSample> = drifts.iter().enumerate().map(sample).collect();
-            let mut row = Row { store: store.clone(), ..empty.clone() };
-            row.ops_per_second.median = samples[0].ops_per_second;
-            report.results.push(Row { samples, ..row });
+            let mut row = empty.clone();
+            row.subject.store = store.clone();
+            row.figures.ops_per_second.median = samples[0].ops_per_second;
+            report.results.push(Row { figures: Figures { samples, ..row.figures }, ..row });
         }
         report
     }

@@ -72,7 +72,7 @@ fn what_was_set_up_once_has_a_ratio_and_no_verdict() {
     let [mut old, mut new] =
         Machine::new(1, NOISE).run_with_baseline(&["files".to_owned()], [SPEED, SPEED / 2.0]);
     for report in [&mut old, &mut new] {
-        report.results[0].samples.iter_mut().for_each(|sample| sample.setup = 0);
+        report.results[0].figures.samples.iter_mut().for_each(|sample| sample.setup = 0);
     }
     let comparison = compare(&old, &new).unwrap();
     assert!(comparison.rows[0].interval.is_none() && comparison.faults().is_empty());
@@ -84,11 +84,11 @@ fn what_was_set_up_once_has_a_ratio_and_no_verdict() {
 fn in_the_same_rounds_what_has_no_counterpart_is_a_fault() {
     let names = ["files", "memory"].map(str::to_owned);
     let [mut old, new] = Machine::new(2, NOISE).run_with_baseline(&names, [SPEED, SPEED]);
-    old.results[0].errors = 3;
+    old.results[0].outcome.errors = 3;
     let faults = compare(&old, &new).unwrap().faults();
     assert!(faults.len() == 1 && faults[0].starts_with("cycle: files cycle@1: it was bad in OLD"));
-    old.results[0].errors = 0;
-    old.results[1].samples[..6].iter_mut().for_each(|sample| sample.ops_per_second = 0.0);
+    old.results[0].outcome.errors = 0;
+    old.results[1].figures.samples[..6].iter_mut().for_each(|sample| sample.ops_per_second = 0.0);
     let faults = compare(&old, &new).unwrap().faults();
     assert!(faults.len() == 1 && faults[0].contains("memory cycle@1: nothing was done"));
 }
@@ -99,7 +99,7 @@ fn of_two_files_ratios_are_shown_and_what_they_cannot_tell() {
     let names = ["files", "sqlite", "memory"];
     let old = machine.run(&names.map(str::to_owned), SPEED);
     let mut new = machine.run(&["files", "memory", "redis"].map(str::to_owned), SPEED / 2.0);
-    new.results[1].lost = 3;
+    new.results[1].outcome.lost = 3;
     let comparison = compare(&old, &new).unwrap();
     let text = comparison.to_string();
     assert_eq!(comparison.rows.len(), 1, "{text}");
@@ -128,7 +128,7 @@ fn at_a_fixed_rate_latencies_are_compared_and_at_another_nothing_is() {
     let mut old = Machine::new(4, NOISE).run(&["files".to_owned()], SPEED);
     old.settings.rate = Some(500.0);
     let mut new = old.clone();
-    new.results[0].latency_us.p99 *= 3.0;
+    new.results[0].figures.latency_us.p99 *= 3.0;
     let rows = compare(&old, &new).unwrap().rows;
     let found: Vec<(Measure, f64)> = rows.iter().map(|row| (row.measure, row.ratio)).collect();
     assert_eq!(found, [(Measure::P50, 1.0), (Measure::P99, 3.0)]);

@@ -2,7 +2,7 @@
 //!
 //! The overflow is the finding and no fault of the row, so these losses are counted apart.
 
-use sessile_results::{Overflow, Row, WebFigures};
+use sessile_results::{Figures, Overflow, Row, WebFigures};
 
 use crate::experiments::lifecycle::site::{LifecycleSite, SiteOptions};
 use crate::experiments::web::{WebPrograms, processes};
@@ -24,17 +24,16 @@ pub(super) fn run(bench: &mut Bench, programs: &WebPrograms) -> Result<(), RunEr
     for choice in bench.choices.clone().iter().filter(|choice| choice.store == STORE) {
         check_interrupted()?;
         bench.progress.set_message(&format!("{} until it is full", choice.title()));
-        let variant = format!("{MEGABYTES}M");
-        let row = Row { variant, ..bench.row(choice, OP, PARALLEL, 0) };
+        let mut row = bench.row(choice, OP, PARALLEL, 0);
+        row.subject.variant = format!("{MEGABYTES}M");
         let row = match fill(bench, programs, choice)? {
-            Ok(overflow) => Row {
-                sessions: usize::try_from(overflow.held).unwrap_or(usize::MAX),
-                operations: overflow.made,
-                rounds: 1,
-                web: Some(WebFigures { overflow: Some(overflow), ..WebFigures::default() }),
-                ..row
-            },
-            Err(why) => Row { failed: Some(why), ..row },
+            Ok(overflow) => {
+                row.question.sessions = usize::try_from(overflow.held).unwrap_or(usize::MAX);
+                row.figures = Figures { operations: overflow.made, rounds: 1, ..row.figures };
+                let web = WebFigures { overflow: Some(overflow), ..WebFigures::default() };
+                Row { web: Some(web), ..row }
+            }
+            Err(why) => row.into_failed(why),
         };
         bench.rows.push(row);
     }

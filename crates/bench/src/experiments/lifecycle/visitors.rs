@@ -16,7 +16,9 @@ use std::thread;
 use sessile_results::histogram::Latencies;
 use sessile_results::php_handlers::SESSILE;
 use sessile_results::tables::visitors::{OP, OP_EAGER};
-use sessile_results::{CpuUs, LatencyUs, RoundSample, Row, ServerWork, Visitors, WebFigures};
+use sessile_results::{
+    CpuUs, Figures, LatencyUs, Outcome, RoundSample, Row, ServerWork, Visitors, WebFigures,
+};
 
 use crate::experiments::lifecycle::HandlerContender;
 use crate::experiments::lifecycle::site::{CART_BYTES, LifecycleSite};
@@ -97,11 +99,9 @@ pub(super) fn run(
         rows.push(series.visits.into_row(row, series.lazy));
     }
     for (choice, why) in absent {
-        rows.extend(
-            lazy_modes(choice)
-                .iter()
-                .map(|lazy| Row { failed: Some(why.clone()), ..row(bench, choice, *lazy) }),
-        );
+        for lazy in lazy_modes(choice) {
+            rows.push(row(bench, choice, *lazy).into_failed(why.clone()));
+        }
     }
     let processes = processes(&bench.settings.workers);
     rows.iter_mut().filter_map(|row| row.web.as_mut()).for_each(|web| web.processes = processes);
@@ -123,7 +123,9 @@ fn measure(bench: &Bench, all_series: &mut [VisitorSeries<'_>]) -> usize {
 /// Without figures.
 fn row(bench: &Bench, choice: &Choice, lazy: Option<bool>) -> Row {
     let op = if lazy == Some(false) { OP_EAGER } else { OP };
-    Row { payload_bytes: CART_BYTES, ..bench.row(choice, op, PARALLEL, bench.settings.sessions) }
+    let mut row = bench.row(choice, op, PARALLEL, bench.settings.sessions);
+    row.question.payload_bytes = CART_BYTES;
+    row
 }
 
 fn stores(number: usize) -> bool {
@@ -220,27 +222,30 @@ impl RoundSamples<VisitorSample> {
         let mut latencies = Latencies::new();
         samples.iter().for_each(|sample| latencies.add(&sample.latencies));
         let rounds: Vec<RoundSample> = samples.iter().map(VisitorSample::round).collect();
-        let all = row.sessions * samples.len();
+        let all = row.question.sessions * samples.len();
         let each = |part: fn(&VisitorSample) -> f64| {
             samples.iter().map(part).sum::<f64>() / all.max(1) as f64
         };
         Row {
-            rounds: samples.len(),
-            ops_per_second: RoundSample::spread(&rounds),
-            samples: rounds,
-            latency_us: LatencyUs::new(&latencies),
-            operations: all as u64,
-            cpu_us_per_op: CpuUs {
-                client: each(|it| it.client_us),
-                server: each(|it| it.server_us),
+            figures: Figures {
+                rounds: samples.len(),
+                ops_per_second: RoundSample::spread(&rounds),
+                samples: rounds,
+                latency_us: LatencyUs::new(&latencies),
+                operations: all as u64,
+                cpu_us_per_op: CpuUs {
+                    client: each(|it| it.client_us),
+                    server: each(|it| it.server_us),
+                },
+                ..row.figures
             },
-            web: self.totals(row.sessions, lazy).map(|visitors| WebFigures {
+            outcome: Outcome { failed: self.failure(), ..row.outcome },
+            web: self.totals(row.question.sessions, lazy).map(|visitors| WebFigures {
                 sessions_kept: samples.last().and_then(|sample| sample.kept),
                 cpu_us_per_op: each(|it| it.web_us),
                 visitors: Some(visitors),
                 ..WebFigures::default()
             }),
-            failed: self.failure(),
             ..row
         }
     }
@@ -288,6 +293,7 @@ fn growth(before: u64, after: u64) -> i64 {
 mod tests {
     use super::*;
     use crate::php::HANDLERS;
+    use sessile_results::Question;
 
     #[test]
     fn only_visitors_who_store_leave_a_record_under_lazy_start() {
@@ -340,16 +346,24 @@ mod tests {
     /// sound one that they had cost nothing.
     #[test]
     fn what_was_measured_is_in_the_row_and_what_was_not_is_no_nought() {
-        let bare = || Row { sessions: 10, ..Row::default() };
+        let bare =
+            || Row { question: Question { sessions: 10, ..Question::default() }, ..Row::default() };
         let taken = RoundSamples { samples: vec![sample(4_096), sample(-12_288)], failed: None };
         let row = taken.into_row(bare(), None);
         let web = row.web.unwrap();
-        assert_eq!((row.rounds, row.operations, web.sessions_kept), (2, 20, Some(210)));
         assert_eq!(
-            (row.cpu_us_per_op.client, row.cpu_us_per_op.server, web.cpu_us_per_op),
+            (row.figures.rounds, row.figures.operations, web.sessions_kept),
+            (2, 20, Some(210))
+        );
+        assert_eq!(
+            (row.figures.cpu_us_per_op.client, row.figures.cpu_us_per_op.server, web.cpu_us_per_op),
             (10.0, 4.0, 400.0)
         );
-        assert!(row.latency_us.p999 > row.latency_us.p99, "{:?}", row.latency_us);
+        assert!(
+            row.figures.latency_us.p999 > row.figures.latency_us.p99,
+            "{:?}",
+            row.figures.latency_us
+        );
         let left = web.visitors.unwrap();
         assert_eq!((left.visitors, left.records, left.cookies), (20, Some(20), 20));
         let server = left.server.unwrap();
@@ -361,7 +375,10 @@ mod tests {
 
         let taken = RoundSamples { samples: Vec::new(), failed: Some((0, "no answer".to_owned())) };
         let row = taken.into_row(bare(), None);
-        assert!(row.web.is_none() && row.rounds == 0 && row.failed.is_some(), "{row:#?}");
+        assert!(
+            row.web.is_none() && row.figures.rounds == 0 && row.outcome.failed.is_some(),
+            "{row:#?}"
+        );
     }
 
     /// A signal in the second round threw the first one away.
