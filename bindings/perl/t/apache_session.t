@@ -187,6 +187,30 @@ subtest 'what is stored does not contain the id' => sub {
     }
 };
 
+# Flex gave the application no id, and so the visitor an empty cookie.
+subtest 'Flex and Apache::Session::Sessile read the sessions of each other, with their ids' => sub {
+    my @both = (['Apache::Session::Sessile', \%with], ['Apache::Session::Flex', \%flex]);
+    for my $writer (@both) {
+        tie my(%session), $writer->[0], undef, $writer->[1];
+        my $id = $session{_session_id};
+        $session{user} = 'me';
+        untie %session;
+        for my $reader (@both, @both) {
+            tie %session, $reader->[0], $id, $reader->[1];
+            is_deeply { %session }, { _session_id => $id, user => 'me' }, "$reader->[0]";
+            untie %session;
+        }
+    }
+    tie my(%session), 'Apache::Session::Flex', undef, \%flex;
+    my $id = $session{_session_id};
+    $session{user} = 'me';
+    untie %session;
+    like stored(\%with, $id), qr/$id/, 'Flex stores its id';
+    tie %session, 'Apache::Session::Sessile', $id, \%with;
+    untie %session;
+    unlike stored(\%with, $id), qr/$id/, 'until the next save here';
+};
+
 # It was stored as an empty payload, which no serialiser reads.
 subtest 'a session that expires while it is read is stored as it was' => sub {
     my $args = { %with, Directory => "$dir/brief", Expires => 0.02 };

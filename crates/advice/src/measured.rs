@@ -113,11 +113,7 @@ pub(crate) fn measured(
                 let servers = &report.environment.servers;
                 measured.server_flags =
                     candidate.capabilities.server.and_then(|name| servers.get(name)).cloned();
-                let Spread { median, low, high } = figures.ops_per_second;
-                measured.rounds = match figures.samples.as_slice() {
-                    [] => vec![low, median, high],
-                    samples => samples.iter().map(|it| it.ops_per_second).collect(),
-                };
+                measured.rounds = figures.samples.iter().map(|it| it.ops_per_second).collect();
             }
             if let Some((from_site, space)) = space_of(row, site).filter(|it| it.0 < nearest) {
                 (nearest, measured.footprint) = (from_site, Some(space));

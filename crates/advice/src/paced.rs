@@ -4,6 +4,7 @@
 //! a missed rate not against one with smaller or far fewer. Conclusions belong to the rules.
 
 use sessile_core::Durability;
+use sessile_results::statistics::Spread;
 use sessile_results::warnings::keeps_up;
 use sessile_results::{Report, Row};
 
@@ -54,7 +55,7 @@ impl PacedRun {
             due: rate * row.question.workers as f64,
             done: row.figures.ops_per_second.median,
             kept_up,
-            p99_us: row.figures.latency_us.p99,
+            p99_us: p99_of_rounds(row),
             sessions: row.question.sessions as u64,
             payload_bytes: row.question.payload_bytes as u64,
         })
@@ -84,6 +85,13 @@ impl PacedRun {
             && self.payload_bytes >= other.payload_bytes
             && self.sessions >= other.sessions
     }
+}
+
+/// The median of the rounds: a single stall delays all requests that are due meanwhile, which is more
+/// than a hundredth of them.
+fn p99_of_rounds(row: &Row) -> f64 {
+    let rounds: Vec<f64> = row.figures.samples.iter().map(|sample| sample.p99_us).collect();
+    if rounds.is_empty() { row.figures.latency_us.p99 } else { Spread::of(&rounds).median }
 }
 
 pub(crate) fn kept_up(runs: &[PacedRun], site: &Site) -> Option<f64> {

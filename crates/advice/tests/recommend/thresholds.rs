@@ -296,7 +296,8 @@ fn who_creates_too_slowly_for_robots_is_excluded() {
     assert!(excluded(60.0, created(300.0, "commit")).is_none(), "a stronger tier may be slower");
 }
 
-/// The verdict had the p99 of clients that never wait, which no site is.
+/// The verdict had the p99 of clients that never wait, which no site is, and later that of all rounds
+/// together: one stall of a shared machine in one round was the store's p99.
 #[test]
 fn the_p99_is_that_of_a_rate_as_high_as_the_sites_where_one_was_measured() {
     let p99 = |wanted: f64, runs: &[Report]| {
@@ -307,7 +308,10 @@ fn the_p99_is_that_of_a_rate_as_high_as_the_sites_where_one_was_measured() {
     };
     let at = |rate: f64, done: f64, us: f64| {
         let mut run = paced(rate, done);
-        run.results[0].figures.latency_us.p99 = us;
+        let figures = &mut run.results[0].figures;
+        figures.latency_us.p99 = 7e7;
+        figures.samples.iter_mut().for_each(|sample| sample.p99_us = us);
+        figures.samples[1].p99_us = 7e7;
         run
     };
     let runs = [at(500.0, 4_000.0, 250.0), at(250.0, 2_000.0, 120.0), at(1_000.0, 5_000.0, 9e5)];

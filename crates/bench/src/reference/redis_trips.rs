@@ -148,24 +148,27 @@ impl Contender for RedisTrips {
         let (record, lock) = self.keys.get(session).ok_or_else(unprepared)?;
         let mut set = redis::cmd("SET");
         set.arg(lock).arg(&token).arg("NX").arg("PX").arg(self.lock_ms);
-        let mut both = redis::pipe();
-        both.add_command(set.clone()).add_command(get(record));
-        let (locking, connection) = (self.locking, self.connection.as_mut());
+        let both = (self.locking == Locking::TwoTrips).then(|| {
+            let mut both = redis::pipe();
+            both.add_command(set.clone()).add_command(get(record));
+            both
+        });
+        let connection = self.connection.as_mut();
         let mut out = None;
         wait_for_lock(POLL, || {
-            let answer: Value = match locking {
-                Locking::TwoTrips => {
+            let answer: Value = match &both {
+                Some(both) => {
                     let answers: (Value, Option<Vec<u8>>) =
                         both.query(connection).map_err(failed)?;
                     out = answers.1;
                     answers.0
                 }
-                Locking::FourTrips | Locking::Without => set.query(connection).map_err(failed)?,
+                None => set.query(connection).map_err(failed)?,
             };
             Ok(answer != Value::Nil)
         })?;
         self.begun = Some((session, token));
-        if locking == Locking::FourTrips {
+        if self.locking == Locking::FourTrips {
             return self.read(session);
         }
         self.out = out;

@@ -306,10 +306,17 @@ impl<'a> Election<'a> {
         entry.state_word().store(state.0, Relaxed);
         entry.touched().store(as_override(expires), Relaxed);
         entry.ends().store(as_override(ends), Relaxed);
-        // As the touch itself does: one that ended a life early leaves no tombstone.
-        let due = if is_readable && noted == 0 { expires } else { lasts };
+        // As the touch itself does, when it ends a session that was not logged out: before that the
+        // entry would leave a tombstone.
+        let due = if is_readable && !self.is_end(noted) { expires } else { lasts };
         entry.set_due(plane, due);
         Ok(true)
+    }
+
+    /// Whether the note of a touch, by its location and one, has left its session no life.
+    fn is_end(&self, noted: u64) -> bool {
+        let note = noted.checked_sub(1).and_then(|at| self.plane.read_logged(Location(at)));
+        note.is_some_and(|(_, header)| header.head.expires <= header.head.written)
     }
 }
 

@@ -57,6 +57,18 @@ impl Estimate {
         })
     }
 
+    /// The mean logarithm of all values; `None` for too few, and if one is no positive number.
+    fn untrimmed(values: &[f64]) -> Option<Estimate> {
+        let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+        let (count, freedom) = (logs.len() as f64, logs.len() as f64 - 1.0);
+        let usable = logs.len() >= ROUNDS_MIN && logs.iter().all(|log| log.is_finite());
+        usable.then(|| Estimate {
+            mean: mean(&logs),
+            variance: squared_deviations(&logs) / (count * freedom),
+            freedom,
+        })
+    }
+
     /// The estimate from rounds of several setups, each of which counts once, and their number;
     /// `None` for too few. A setup cut off by a signal has no mean. A setup that too often did
     /// nothing is an error: it must not be passed over.
@@ -99,9 +111,17 @@ fn squared_deviations(values: &[f64]) -> f64 {
 
 /// Whether two series of rounds differ, where a chance of 5 % holds for all `comparisons`
 /// together. Too few rounds tell nothing apart.
+///
+/// Both took turns in the same rounds, so that a round is compared with its neighbour, which the
+/// same disturbance has met. Unpaired, the scatter of a store hid that it was ten times faster.
 pub fn are_apart(one: &[f64], other: &[f64], comparisons: usize) -> bool {
-    let estimates = Estimate::from_values(one).zip(Estimate::from_values(other));
-    let difference = estimates.map(|(one, other)| one.minus(other));
+    let difference = if one.len() == other.len() {
+        let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
+        Estimate::untrimmed(&ratios)
+    } else {
+        let estimates = Estimate::from_values(one).zip(Estimate::from_values(other));
+        estimates.map(|(one, other)| one.minus(other))
+    };
     difference.is_some_and(|it| {
         let probability = 1.0 - 0.025 / comparisons.max(1) as f64;
         it.mean.abs() > student(probability, it.freedom) * it.error()

@@ -21,8 +21,8 @@ pub struct Held {
     /// The live record.
     pub read: Option<Head>,
     pub file_bytes: u64,
-    /// This process begins the session again and again.
-    pub looping: bool,
+    /// How often this process has begun the session before, one begin right after the other.
+    pub begins_before: u32,
 }
 
 pub trait Mode: Send + Sync + 'static {
@@ -53,9 +53,9 @@ pub trait Mode: Send + Sync + 'static {
     fn begin_leaves_placeholder(&self, _key: &Key) -> Result<bool> {
         Ok(false)
     }
-    /// Before the lock is asked for. True if this process begins the session again and again.
-    fn yield_lock(&self, _key: &Key) -> bool {
-        false
+    /// Before the lock is asked for. Returns [`Held::begins_before`].
+    fn yield_lock(&self, _key: &Key) -> u32 {
+        0
     }
     /// Finishes the commit of a killed process, under the lock. Returns the file's new state, if
     /// there was one.

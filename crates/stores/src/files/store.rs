@@ -46,7 +46,7 @@ impl<M: Mode> Store for Files<M> {
     fn begin(&self, asked: &Key, wait_max: Duration) -> Result<(Held, u64, Found)> {
         let start = Instant::now();
         let ((held, fence, found), moved_to) = follow_aliases(asked, |key| -> Result<_> {
-            let looping = !wait_max.is_zero() && self.mode.yield_lock(key);
+            let begins_before = if wait_max.is_zero() { 0 } else { self.mode.yield_lock(key) };
             let (file, stat) = match self.locks.lock(&self.mode, key, start, wait_max)? {
                 Break(locked) => locked,
                 Continue(next) => return Ok(Continue(next)),
@@ -60,7 +60,7 @@ impl<M: Mode> Store for Files<M> {
                     pid: std::process::id(),
                     read: found.record.as_ref().map(|record| record.head),
                     file_bytes: size(&stat),
-                    looping,
+                    begins_before,
                     file,
                 };
                 (held, fence(), found)

@@ -102,6 +102,17 @@ fn a_session_moves_into_the_layout_of_phpredis_under_both_locks() {
     assert!((1_300_000..=1_440_000).contains(&site.php.left("a")));
 }
 
+#[test]
+fn a_lease_may_end_a_session_of_phpredis_and_keeps_its_lock() {
+    let Some(mut site) = Site::start() else { return };
+    site.php.saves("a", "cart|i:1;");
+    let mut begun = site.both.begin(&key("a"), WAIT).unwrap();
+    begun.lease.end().unwrap();
+    assert_eq!(site.php.names(), ["PHPREDIS_SESSION:a_LOCK"]);
+    begun.lease.release().unwrap();
+    assert_eq!(site.php.names(), [""; 0]);
+}
+
 /// Its lock is there before its session is: a look must not take that for an empty session.
 #[test]
 fn a_look_beside_a_new_session_or_a_move_sees_no_empty_session() {

@@ -94,13 +94,18 @@ fn an_engine_made_anew_after_a_reboot_takes_no_move_for_a_log_out() {
     std::fs::create_dir(&control).unwrap();
     let url = format!("sessile:{disk}/engine?control={}", control.display());
     let both = format!("migrate:?from={url}&to=php+redis+unix:{}", site.socket);
-    open(&url).create(&key("a"), b"cart|i:1;", ttl()).unwrap();
+    for id in ["a", "stays"] {
+        open(&url).create(&key(id), b"cart|i:1;", ttl()).unwrap();
+    }
     uses(&open(&both), "a", "cart|i:1;", "cart|i:2;");
     std::fs::remove_dir_all(&control).unwrap();
     std::fs::create_dir(&control).unwrap();
     let old = open(&url);
     old.sweep(Budget::default()).unwrap();
+    assert_eq!(payload_of(&old, "stays").unwrap(), b"cart|i:1;", "the log was read");
     let left = old.find(&key("a")).unwrap();
     assert!(left.record.is_none());
     assert_eq!(left.absence, Absence::Unknown);
+    let leaving = open(&format!("migrate:?from=php+redis+unix:{}&to={url}", site.socket));
+    uses(&leaving, "a", "cart|i:2;", "cart|i:3;");
 }

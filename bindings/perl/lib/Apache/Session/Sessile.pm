@@ -79,10 +79,10 @@ sub TIEHASH {
         Sessile::Session::close($self);
         die 'Session could not be unserialized';
     }
-    # It is not stored.
-    $data->{_session_id} //= $id;
-    $self->{data}   = $data;
-    $self->{status} = SYNCED;
+    # An older version stored it: the next save leaves it out.
+    $self->{status} = defined $data->{_session_id} ? SYNCED | MODIFIED : SYNCED;
+    $data->{_session_id} = $id;
+    $self->{data} = $data;
     return $self;
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use sessile_core::{Clock, OwnerChange, Store, Ttl};
+use sessile_core::{Absence, Budget, Clock, Limits, OwnerChange, Sessions, Store, Ttl};
 
 use super::history::{START, StoreDisk, open_in};
 use crate::power_tests::{key, rebuilt, remove_control, value};
@@ -96,4 +96,31 @@ fn a_note_of_a_touch_does_not_count_for_a_record_that_was_written_after_a_power_
     assert_eq!(value(&again, 1), Some(vec![3; 2_000]));
     drop(again);
     remove_control(copy.path());
+}
+
+/// The rebuild left a tombstone for a session that had only ended here: it lived on elsewhere, and
+/// was taken for one that was logged out. One whose life a touch has shortened gives its room back.
+#[test]
+fn an_end_is_no_log_out_after_a_rebuild() {
+    let site = Site::new();
+    let engine = site.open();
+    for number in [1, 2, 3] {
+        engine.create(&key(number), &[1; 2_000], ttl(3_600)).unwrap();
+    }
+    let sessions = Sessions::new("engine".to_owned(), engine, Limits::default());
+    let mut begun = sessions.begin(&key(1), Duration::ZERO).unwrap();
+    begun.lease.end().unwrap();
+    begun.lease.release().unwrap();
+    sessions.touch(&key(2), ttl(1)).unwrap();
+    sessions.sync().unwrap();
+    drop(sessions);
+    remove_control(&site.folder.path().join("store"));
+    site.clock.advance(Duration::from_secs(70));
+    let engine = site.open();
+    engine.sweep(Budget { records_max: 100, time_max: Duration::from_secs(10) }).unwrap();
+    let found = |number| engine.peek(&key(number)).unwrap();
+    let (ended, shortened, untouched) = (found(1), found(2), found(3));
+    assert!(ended.record.is_none() && ended.absence == Absence::Unknown);
+    assert!(shortened.record.is_none() && shortened.absence == Absence::Destroyed);
+    assert!(untouched.record.is_some(), "the log was read");
 }

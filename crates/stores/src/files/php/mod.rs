@@ -243,7 +243,7 @@ impl Mode for PhpMode {
         Ok(self.shared.file(key)?.stat()?.is_none())
     }
 
-    fn yield_lock(&self, key: &Key) -> bool {
+    fn yield_lock(&self, key: &Key) -> u32 {
         self.fairness.yield_to_php(key)
     }
 

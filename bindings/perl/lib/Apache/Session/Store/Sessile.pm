@@ -42,6 +42,15 @@ sub materialize {
     hold($session);
     $session->{serialized} = $session->{sessile_found}
         // die 'Object does not exist in the data store';
+    # What Apache::Session::Sessile has stored lacks the id.
+    my $unserialize = $session->{sessile_unserialize} //= $session->{unserialize} // return;
+    my $id = $session->{data}{_session_id};
+    $session->{unserialize} = sub {
+        my ($read) = @_;
+        $unserialize->($read);
+        $read->{data}{_session_id} //= $id;
+        return;
+    };
     return;
 }
 
