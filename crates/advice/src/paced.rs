@@ -87,8 +87,8 @@ impl PacedRun {
     }
 }
 
-/// The median of the rounds: a single stall delays all requests that are due meanwhile, which is more
-/// than a hundredth of them.
+/// The median of the rounds: a single stall delays all requests that are due meanwhile, which are
+/// more than a hundredth.
 fn p99_of_rounds(row: &Row) -> f64 {
     let rounds: Vec<f64> = row.figures.samples.iter().map(|sample| sample.p99_us).collect();
     if rounds.is_empty() { row.figures.latency_us.p99 } else { Spread::of(&rounds).median }

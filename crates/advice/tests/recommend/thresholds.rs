@@ -296,8 +296,8 @@ fn who_creates_too_slowly_for_robots_is_excluded() {
     assert!(excluded(60.0, created(300.0, "commit")).is_none(), "a stronger tier may be slower");
 }
 
-/// The verdict had the p99 of clients that never wait, which no site is, and later that of all rounds
-/// together: one stall of a shared machine in one round was the store's p99.
+/// The verdict had the p99 of clients that never wait, which no site is. Later it had that of all
+/// rounds together: one stall of a shared machine in one round was the store's p99.
 #[test]
 fn the_p99_is_that_of_a_rate_as_high_as_the_sites_where_one_was_measured() {
     let p99 = |wanted: f64, runs: &[Report]| {

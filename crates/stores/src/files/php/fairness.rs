@@ -1,8 +1,8 @@
 //! Fairness to a PHP that waits for a session. PHP blocks in flock and is not in the queue: a
 //! worker that takes the session again right after its release would always win against it. So a
-//! worker that loops like this checks, before a release, whether a PHP is blocked, and then waits a
-//! moment before its next begin. Other workers pay nothing: the check reads `/proc/locks`, for which
-//! the kernel stops all locks of the machine, for milliseconds at times.
+//! worker that loops like this checks, before a release, whether a PHP is blocked, and then waits
+//! a moment before its next begin. Other workers pay nothing. The check reads `/proc/locks`, for
+//! which the kernel stops all locks of the machine, for milliseconds at times.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
