@@ -22,7 +22,7 @@ mod thresholds;
 
 use serde::Serialize;
 use sessile_results::Report;
-use sessile_results::compare::are_apart;
+use sessile_results::compare::{are_apart, are_apart_in_pairs};
 use sessile_results::grouping::grouped;
 use sessile_results::naming;
 use sessile_results::number::{count, figure};
@@ -85,6 +85,9 @@ pub struct RankedStore {
     /// Its speed in each round.
     #[serde(skip)]
     rounds: Vec<f64>,
+    /// The result in which it took turns with others.
+    #[serde(skip)]
+    turns_in: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -219,7 +222,9 @@ fn mark_ties(ranking: &mut [RankedStore]) {
         return;
     }
     for rival in others.iter_mut().filter(|it| is_rival(it)) {
-        rival.tied = !are_apart(&best.rounds, &rival.rounds, rivals);
+        let took_turns = best.turns_in.is_some() && best.turns_in == rival.turns_in;
+        let test = if took_turns { are_apart_in_pairs } else { are_apart };
+        rival.tied = !test(&best.rounds, &rival.rounds, rivals);
     }
 }
 
@@ -249,6 +254,7 @@ fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
         bytes_are,
         rules,
         rounds: candidate.measured.rounds.clone(),
+        turns_in: candidate.measured.turns_in,
     }
 }
 
@@ -325,7 +331,7 @@ mod tests {
             let any_is_apart = |_: &usize| {
                 let best = rounds(&mut random, 1_000.0);
                 (0..others)
-                    .map(|_| are_apart(&best, &rounds(&mut random, slower), corrected))
+                    .map(|_| are_apart_in_pairs(&best, &rounds(&mut random, slower), corrected))
                     .fold(false, |any, apart| any | apart)
             };
             (0..500).filter(any_is_apart).count()

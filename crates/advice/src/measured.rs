@@ -19,6 +19,8 @@ pub struct MeasuredFigures {
     /// Locked requests a second under the chosen conditions, and of each round.
     pub cycles: Option<Spread>,
     pub rounds: Vec<f64>,
+    /// The result in which it took turns with other contenders, as in `cycle`.
+    pub turns_in: Option<usize>,
     /// The p99 of these requests, when nothing waits but for the store.
     pub p99_us: f64,
     /// A fixed rate as high as the site's, and the p99 there.
@@ -80,8 +82,8 @@ pub(crate) fn measured(
     };
     let (mut nearest, mut runs) = ((f64::INFINITY, f64::INFINITY, 0.0), Vec::new());
     let of_machine =
-        |report: &&Report| question.is_none_or(|question| question.is_same_machine(report));
-    for report in results.iter().filter(of_machine) {
+        |report: &Report| question.is_none_or(|question| question.is_same_machine(report));
+    for (number, report) in results.iter().enumerate().filter(|(_, report)| of_machine(report)) {
         let is_near = report.settings.round_trip_us.unwrap_or_default()
             <= question.map_or(0.0, |question| question.round_trip_us);
         for row in &report.results {
@@ -114,6 +116,7 @@ pub(crate) fn measured(
                 measured.server_flags =
                     candidate.capabilities.server.and_then(|name| servers.get(name)).cloned();
                 measured.rounds = figures.samples.iter().map(|it| it.ops_per_second).collect();
+                measured.turns_in = (row.question.experiment == "cycle").then_some(number);
             }
             if let Some((from_site, space)) = space_of(row, site).filter(|it| it.0 < nearest) {
                 (nearest, measured.footprint) = (from_site, Some(space));

@@ -307,8 +307,9 @@ impl<'a> Election<'a> {
         entry.touched().store(as_override(expires), Relaxed);
         entry.ends().store(as_override(ends), Relaxed);
         // As the touch itself does, when it ends a session that was not logged out: before that the
-        // entry would leave a tombstone.
-        let due = if is_readable && !self.is_end(noted) { expires } else { lasts };
+        // entry would leave a tombstone. One that lives needs no look at the log.
+        let has_life = expires > self.now || !self.is_end(noted);
+        let due = if is_readable && has_life { expires } else { lasts };
         entry.set_due(plane, due);
         Ok(true)
     }

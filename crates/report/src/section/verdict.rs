@@ -34,7 +34,8 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
             "The figures are of the store alone, asked by a client without an application. "
             "Requests a second are of clients that never wait, so that the processors of the "
             "measuring machine are saturated: they rank stores. The p99 is that of a fixed rate "
-            "as high as the site's, where one was measured, and is no latency of a page. "
+            "as high as the site's, where one was measured, the median of its rounds (the tables "
+            "of fixed rates are of all rounds together), and is no latency of a page. "
             @for handler in handlers_without_row() { code { (handler) } " " }
             "is not ranked by speed: it lives inside PHP and has no row in "
             code { "cycle" } ", so it stands after those that were measured. "

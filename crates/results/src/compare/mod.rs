@@ -11,7 +11,9 @@ mod show;
 use crate::UsageError;
 use crate::collection::Collection;
 use crate::{LatencyUs, RoundSample, Row};
-pub use estimate::{Estimate, ROUNDS_FOR_INTERVAL, ROUNDS_OF_SETUP, are_apart, student};
+pub use estimate::{
+    Estimate, ROUNDS_FOR_INTERVAL, ROUNDS_OF_SETUP, are_apart, are_apart_in_pairs, student,
+};
 
 /// Probability that all intervals contain the truth.
 const CONFIDENCE: f64 = 0.99;

@@ -15,14 +15,15 @@ const PERIOD_NS: u64 = 1_000_000_000;
 
 pub(super) struct EverySecond {
     log: Option<PathBuf>,
-    /// By the host's monotonic clock.
+    /// By the host's monotonic clock; 0 before the first sync of this process, which its first
+    /// write makes: a process that lives for less than a second syncs, too.
     last_ns: AtomicU64,
 }
 
 impl EverySecond {
     /// `None` if the log is not to be synced.
     pub fn new(log: Option<PathBuf>) -> EverySecond {
-        EverySecond { log, last_ns: AtomicU64::new(monotonic_ns().unwrap_or(0)) }
+        EverySecond { log, last_ns: AtomicU64::new(0) }
     }
 
     /// Syncs if it is time and no other thread is doing so.
@@ -41,5 +42,26 @@ impl EverySecond {
                 "the write-ahead log could not be synced, so a power cut may lose more: {error}"
             );
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// The second began when the store was opened: scripts that live for less never synced.
+    #[test]
+    fn the_first_write_of_a_process_syncs_and_the_next_ones_only_once_a_second() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let second = EverySecond::new(Some(log.path().to_owned()));
+        second.sync_if_due();
+        let first = second.last_ns.load(Relaxed);
+        assert!(first > 0);
+        second.sync_if_due();
+        assert_eq!(second.last_ns.load(Relaxed), first);
+        second.last_ns.store(first - PERIOD_NS, Relaxed);
+        second.sync_if_due();
+        assert!(second.last_ns.load(Relaxed) >= first);
     }
 }

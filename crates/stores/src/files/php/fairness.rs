@@ -14,7 +14,7 @@ use crate::files::mode::Held;
 
 /// A begin this soon after a release of the same session is a loop, not another request.
 const LOOP_PAUSE_MAX: Duration = Duration::from_millis(5);
-/// So many begins in a row are a loop. Two are a move (`migrate:`), or a save in the middle of a
+/// So many begins in a row are a loop. Two are a move (`migrate:`), or one save in the middle of a
 /// request.
 const LOOPS_MIN: u32 = 3;
 /// Enough for the kernel to wake a process that then takes the lock.
@@ -44,11 +44,44 @@ impl PhpFairness {
     }
 
     pub fn before_release(&self, held: &Held) {
-        let begins = held.begins_before.saturating_add(1);
-        let php_waits = begins >= LOOPS_MIN && holder::has_blocked_waiter(held.identity);
-        let (key, at) = (held.key.clone(), Instant::now());
+        self.note(&held.key, held.begins_before, || holder::has_blocked_waiter(held.identity));
+    }
+
+    fn note(&self, key: &Key, begins_before: u32, is_blocked: impl FnOnce() -> bool) {
+        let begins = begins_before.saturating_add(1);
+        let php_waits = begins >= LOOPS_MIN && is_blocked();
+        let (key, at) = (key.clone(), Instant::now());
         if let Ok(mut last) = self.0.try_lock() {
             *last = Some(LastRelease { key, at, php_waits, begins });
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// A move of `migrate:` was taken for a loop, and read `/proc/locks` in each request.
+    #[test]
+    fn php_is_looked_for_from_the_third_begin_in_a_row_on() {
+        let (fairness, key, other) =
+            (PhpFairness::default(), Key::session("a").unwrap(), Key::session("b").unwrap());
+        let looks = |key: &Key| {
+            let mut looked = false;
+            let begins = fairness.yield_to_php(key);
+            fairness.note(key, begins, || {
+                looked = true;
+                false
+            });
+            looked
+        };
+        assert_eq!(
+            [looks(&key), looks(&key), looks(&key), looks(&key)],
+            [false, false, true, true]
+        );
+        assert_eq!([looks(&other), looks(&key)], [false, false], "not in a row");
+        std::thread::sleep(LOOP_PAUSE_MAX);
+        assert_eq!([looks(&key), looks(&key)], [false, false], "another request");
     }
 }
