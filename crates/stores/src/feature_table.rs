@@ -51,7 +51,7 @@ impl Feature {
 
 /// The meaning of the table's marks.
 pub const LEGEND: &str = "Rows with * are from documentation. The others are tested on each \
-                          store (restarts in its strongest tier).";
+                          store (restart: in its strongest tier).";
 
 const URL: &str = "URL";
 const HTTPS: &str = "works behind HTTPS (the cookie's business)";
