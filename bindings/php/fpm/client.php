@@ -175,8 +175,8 @@ function a_reload_of_the_server(): string
         }
     };
     [$answered, $lost] = count_together($cookie, 150, $reload);
-    // Of the last reload workers may still be ending: one that took a longer request of the next test
-    // would be cut off with it.
+    // Of the last reload workers may still be ending: one that took a longer request of the next
+    // test would be cut off with it.
     usleep(500_000);
     $n = counter($cookie) - 1;
     // A request that was cut off may have been counted; one that was answered was counted.
