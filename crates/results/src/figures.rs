@@ -1,4 +1,4 @@
-//! What was measured: rates, latencies, processor time and memory of a row.
+//! The figures of a row: rates, latencies, processor time and memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::histogram::Latencies;
 use crate::statistics::Spread;
 use crate::{RoundSample, WorkerMemory};
 
-/// What was measured of a contender.
+/// The figures of a contender.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
     pub rounds: usize,

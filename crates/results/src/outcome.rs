@@ -1,8 +1,8 @@
-//! What went wrong in the measurement of a row.
+//! The faults of a row: errors, misses, lost updates.
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong in a measurement.
+/// The faults of a measurement.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Failed operations and damaged payloads.

@@ -1,8 +1,8 @@
-//! What was asked: an operation, and the conditions it was measured under.
+//! The question of a row: an operation, and the conditions it was measured under.
 
 use serde::{Deserialize, Serialize};
 
-/// What a contender was asked to do.
+/// The operation that a contender was asked for, and its conditions.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Question {
     pub experiment: String,

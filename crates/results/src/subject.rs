@@ -1,4 +1,4 @@
-//! Who was measured: a contender, as rows name it.
+//! The subject of a row: a contender, as rows name it.
 
 use serde::{Deserialize, Serialize};
 

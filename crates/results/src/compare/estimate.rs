@@ -100,7 +100,7 @@ impl Estimate {
     }
 
     /// Whether the mean is not 0, where a chance of 5 % holds for all `comparisons` together.
-    fn is_no_zero(&self, comparisons: usize) -> bool {
+    fn differs_from_zero(&self, comparisons: usize) -> bool {
         let probability = 1.0 - 0.025 / comparisons.max(1) as f64;
         self.mean.abs() > student(probability, self.freedom) * self.error()
     }
@@ -119,7 +119,7 @@ fn squared_deviations(values: &[f64]) -> f64 {
 /// together. Too few rounds tell nothing apart.
 pub fn are_apart(one: &[f64], other: &[f64], comparisons: usize) -> bool {
     let estimates = Estimate::from_values(one).zip(Estimate::from_values(other));
-    estimates.is_some_and(|(one, other)| one.minus(other).is_no_zero(comparisons))
+    estimates.is_some_and(|(one, other)| one.minus(other).differs_from_zero(comparisons))
 }
 
 /// The same for two that took turns in the same rounds: a round is compared with its neighbour,
@@ -134,7 +134,7 @@ pub fn are_apart_in_pairs(one: &[f64], other: &[f64], comparisons: usize) -> boo
     }
     let ratios: Vec<f64> = one.iter().zip(other).map(|(one, other)| one / other).collect();
     let estimates = [Estimate::untrimmed(&ratios), Estimate::from_values(&ratios)];
-    estimates.iter().flatten().any(|it| it.is_no_zero(3 * comparisons))
+    estimates.iter().flatten().any(|it| it.differs_from_zero(3 * comparisons))
 }
 
 pub fn student(probability: f64, freedom: f64) -> f64 {
