@@ -81,7 +81,8 @@ fn lock_and_read(
     key: &Key,
     wait: Duration,
 ) -> Attempt<Option<(u64, KeyRow, Vec<u8>)>> {
-    let wait_ms = wait.as_millis().to_string();
+    // Rounded up: the server may not give up before the time is over. Zero is one try.
+    let wait_ms = wait.as_nanos().div_ceil(1_000_000).to_string();
     let values = [lock.into(), Value::Word(&wait_ms), given_up.into()];
     let calls = [Call(Sql::Lock, &values), Call(Sql::Read, &key_values(key))];
     let [taken, read] = match connection.run(calls) {

@@ -81,8 +81,14 @@ pub(crate) const CASES: &[Case] = &[
             store.expect_locked("begin", &key)?;
             Ok(start.elapsed())
         })?;
+        for _ in 0..20 {
+            let start = Instant::now();
+            refused("begin", store.begin(&key, ms(3)), "lock-timeout")?;
+            let elapsed = start.elapsed();
+            ensure(elapsed >= ms(3), || format!("a wait of 3 ms ended after {elapsed:?}"))?;
+        }
         let counted_now = store.count(Counter::LockTimeouts);
-        ensure(counted_now >= counted + 2, || "not counted".into())?;
+        ensure(counted_now >= counted + 22, || "not counted".into())?;
         Ok(begun.lease.release()?)
     }),
     Case::new("a lock time-out names the process that holds the lock", |bed, store| {
