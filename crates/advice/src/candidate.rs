@@ -17,7 +17,7 @@ use sessile_results::{Report, Row};
 use sessile_stores::StoreEntry;
 
 use crate::measured::{MeasuredFigures, measured};
-use crate::practices::PRACTICES;
+use crate::practices::{PRACTICES, Practice};
 use crate::shown_url::shown_url;
 use crate::site::Site;
 use crate::thresholds::{ANSWERED, OVERHEAD, SESSIONS_ALIKE};
@@ -51,8 +51,10 @@ pub struct Candidate {
     pub(crate) rows: (&'static str, &'static str),
     /// What becomes of a lock of a killed process.
     pub(crate) after_death: AfterDeath,
-    /// Whether sites have it without installing anything but its server.
+    /// Whether the application has it without installing anything but its server.
     pub in_use: bool,
+    /// Whether it is a store of this project; else a handler of others.
+    pub(crate) is_ours: bool,
     pub measured: MeasuredFigures,
 }
 
@@ -109,6 +111,7 @@ impl Candidate {
             rows: (store, variant),
             after_death: AfterDeath::of_store(&capabilities),
             in_use: false,
+            is_ours: true,
             measured: MeasuredFigures::default(),
         }
     }
@@ -169,13 +172,15 @@ pub(crate) fn candidates(
             let it = Candidate::new(named, fixture.url, entry.capabilities, site);
             Candidate { url: shown_url(entry, fixture, it.medium, it.tier), ..it }
         });
-    let practices = PRACTICES.iter().filter_map(|it| {
+    let can_have = |it: &&Practice| !it.of_one_product || site.has_handler(it);
+    let practices = PRACTICES.iter().filter(can_have).filter_map(|it| {
         let of_system = Candidate::new((it.store, it.variant), "", it.capabilities(known)?, site);
         Some(Candidate {
             url: it.setting.to_owned(),
             rows: (it.row, "default"),
             after_death: it.after_death(),
-            in_use: true,
+            in_use: site.has_handler(it),
+            is_ours: false,
             ..of_system
         })
     });

@@ -31,6 +31,7 @@ pub struct LargePayloads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostPayload {
     pub payload_bytes: u64,
+    pub by: MeasuredServer,
     /// The save had been acknowledged.
     pub silent: bool,
 }
@@ -85,7 +86,7 @@ impl LargePayloads {
             }
             SaveOutcome::Refused => limit.into_iter().for_each(|limit| self.accept(by, limit)),
             SaveOutcome::Lost if is_reached => {
-                let lost = LostPayload { payload_bytes, silent: oversize.silent };
+                let lost = LostPayload { payload_bytes, by, silent: oversize.silent };
                 self.lost = self.lost.into_iter().chain([lost]).max_by_key(LostPayload::weight);
             }
             // A contradicted row has an error, which excludes the store at any size.
@@ -106,8 +107,9 @@ impl RefusedPayload {
 }
 
 impl LostPayload {
-    fn weight(&self) -> (bool, Reverse<u64>) {
-        (self.silent, Reverse(self.payload_bytes))
+    /// Silent ones first, then those of a server with settings of its own, then the smallest.
+    fn weight(&self) -> (bool, bool, Reverse<u64>) {
+        (self.silent, self.by != MeasuredServer::Default, Reverse(self.payload_bytes))
     }
 }
 

@@ -21,6 +21,7 @@ mod size;
 mod thresholds;
 
 use serde::Serialize;
+use sessile_core::Durability;
 use sessile_results::Report;
 use sessile_results::compare::{are_apart, are_apart_in_pairs};
 use sessile_results::grouping::grouped;
@@ -64,6 +65,8 @@ pub struct RankedStore {
     pub variant: &'static str,
     /// Its URL, with `<disk>`, `<shm>` and `<host>` as placeholders.
     pub url: String,
+    /// The tier in which it is judged; none if it has none that the site needs.
+    pub tier: Option<&'static str>,
     /// Whether the site cannot use it.
     pub excluded: bool,
     /// Whether it will do as well as the recommended one: as few objections, and a speed that the
@@ -115,6 +118,21 @@ impl RankedStore {
         self.rules.iter().filter(|fired| fired.effect == effect).count()
     }
 
+    /// Whether both were measured and have as much against them.
+    fn is_rival_of(&self, other: &RankedStore) -> bool {
+        let is_measured = |it: &RankedStore| !it.excluded && it.ops_per_second.is_some();
+        let objections = |it: &RankedStore| it.count(RuleEffect::Against);
+        is_measured(self) && is_measured(other) && objections(self) == objections(other)
+    }
+
+    /// Whether the rounds do not tell two rivals apart, with a chance of 5 % for all `comparisons`
+    /// together.
+    fn is_tied_with(&self, other: &RankedStore, comparisons: usize) -> bool {
+        let took_turns = self.turns_in.is_some() && self.turns_in == other.turns_in;
+        let are_apart = if took_turns { are_apart_in_pairs } else { are_apart };
+        self.is_rival_of(other) && !are_apart(&self.rounds, &other.rounds, comparisons)
+    }
+
     pub fn fired(&self, effect: RuleEffect) -> impl Iterator<Item = &FiredRule> {
         self.rules.iter().filter(move |fired| fired.effect == effect)
     }
@@ -133,10 +151,15 @@ impl Recommendation {
         grouped(excluded).into_iter().map(|(rule, stores)| (rule, stores.join(", "))).collect()
     }
 
-    /// The two after the best and its ties.
-    pub fn next(&self) -> impl Iterator<Item = &RankedStore> {
-        let others = self.ranking.iter().skip(1).filter(|it| !it.excluded && !it.tied);
-        others.take(if self.recommended.is_some() { 2 } else { 0 })
+    /// The two after the best and its ties: `A, B` in order, or `A or B` if their rounds do not
+    /// tell them apart.
+    pub fn next(&self) -> Option<String> {
+        self.best()?;
+        let mut others = self.ranking.iter().skip(1).filter(|it| !it.excluded && !it.tied);
+        let first = others.next()?;
+        let Some(second) = others.next() else { return Some(first.title()) };
+        let word = if first.is_tied_with(second, 1) { " or" } else { "," };
+        Some(format!("{}{word} {}", first.title(), second.title()))
     }
 }
 
@@ -208,24 +231,11 @@ pub fn recommend(site: &Site, results: &[Report], known: &'static [StoreEntry]) 
     }
 }
 
-/// Compares the best with all others that have no more against them: by the rounds of each, with
-/// a chance of 5 % for all of these comparisons together.
+/// Compares the best with all of its rivals.
 fn mark_ties(ranking: &mut [RankedStore]) {
     let Some((best, others)) = ranking.split_first_mut() else { return };
-    let is_rival = |it: &RankedStore| {
-        !it.excluded
-            && it.ops_per_second.is_some()
-            && it.count(RuleEffect::Against) == best.count(RuleEffect::Against)
-    };
-    let rivals = others.iter().filter(|it| is_rival(it)).count();
-    if best.excluded || best.ops_per_second.is_none() {
-        return;
-    }
-    for rival in others.iter_mut().filter(|it| is_rival(it)) {
-        let took_turns = best.turns_in.is_some() && best.turns_in == rival.turns_in;
-        let test = if took_turns { are_apart_in_pairs } else { are_apart };
-        rival.tied = !test(&best.rounds, &rival.rounds, rivals);
-    }
+    let rivals = others.iter().filter(|it| best.is_rival_of(it)).count();
+    others.iter_mut().for_each(|it| it.tied = best.is_tied_with(it, rivals));
 }
 
 fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
@@ -240,6 +250,7 @@ fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
         store: candidate.store,
         variant: candidate.variant,
         url: candidate.url.clone(),
+        tier: candidate.tier.map(Durability::name),
         tied: false,
         excluded: rules.iter().any(|fired| fired.effect == RuleEffect::Excludes),
         ops_per_second: candidate.measured.cycles.map(|spread| spread.median),
@@ -326,19 +337,21 @@ mod tests {
     /// Of many comparisons of equal stores each had its chance of 5 % to find a difference.
     #[test]
     fn among_ten_equal_stores_one_is_told_apart_in_one_of_twenty_runs_at_most() {
-        let mut random = fastrand::Rng::with_seed(1);
-        let mut told = |others: usize, corrected: usize, slower: f64| {
-            let any_is_apart = |_: &usize| {
-                let best = rounds(&mut random, 1_000.0);
-                (0..others)
-                    .map(|_| are_apart_in_pairs(&best, &rounds(&mut random, slower), corrected))
-                    .fold(false, |any, apart| any | apart)
+        for test in [are_apart_in_pairs, are_apart] {
+            let mut random = fastrand::Rng::with_seed(1);
+            let mut told = |others: usize, corrected: usize, slower: f64| {
+                let any_is_apart = |_: &usize| {
+                    let best = rounds(&mut random, 1_000.0);
+                    (0..others)
+                        .map(|_| test(&best, &rounds(&mut random, slower), corrected))
+                        .fold(false, |any, apart| any | apart)
+                };
+                (0..500).filter(any_is_apart).count()
             };
-            (0..500).filter(any_is_apart).count()
-        };
-        let (together, each) = (told(9, 9, 1_000.0), told(9, 1, 1_000.0));
-        assert!(together <= 25, "{together} of 500");
-        assert!(each > 60, "without the correction {each} of 500");
-        assert!(told(1, 9, 500.0) > 450, "twice as fast is seen");
+            let (together, each) = (told(9, 9, 1_000.0), told(9, 1, 1_000.0));
+            assert!(together <= 25, "{together} of 500");
+            assert!(each > 60, "without the correction {each} of 500");
+            assert!(told(1, 9, 500.0) > 450, "twice as fast is seen");
+        }
     }
 }

@@ -3,9 +3,11 @@
 //! Each is judged by the reference row that does what it does on the wire or on the disk, never by
 //! our store for the same system. It shares with that store what the system decides; of what a
 //! client decides (waiting, the end of a lock) it has what its own row shows, or nothing is said.
-//! In a result of `lifecycle` a handler has the practice's name.
+//! In a result of `lifecycle` a handler has the practice's name. A product has some of them, which
+//! its `Site` names.
 
 use sessile_core::{Capabilities, Durability, Expiry, SessionsBound, Waiting};
+use sessile_results::naming;
 use sessile_results::reference::{self, AfterDeath};
 use sessile_stores::StoreEntry;
 
@@ -18,6 +20,8 @@ pub(crate) struct Practice {
     pub setting: &'static str,
     /// Its reference row; empty if it lives inside PHP only.
     pub row: &'static str,
+    /// Whether it belongs to one product, and other sites do not have it.
+    pub of_one_product: bool,
     system: System,
 }
 
@@ -47,6 +51,16 @@ pub(crate) const PRACTICES: &[Practice] = &[
         System::Of("redis"),
         "session.save_handler = redis, whose lock is off by default",
     ),
+    Practice {
+        of_one_product: true,
+        ..practice(
+            "magento-redis",
+            "default",
+            "redis-magento",
+            System::Of("redis"),
+            "session of env.php: save = redis, Magento's own handler",
+        )
+    },
     practice(
         "php-memcached",
         "default",
@@ -66,7 +80,7 @@ pub(crate) const PRACTICES: &[Practice] = &[
         "nolock",
         "mysql-unlocked",
         System::Of("mysql"),
-        "the database handlers of Drupal and Django, which take no lock",
+        "the database handlers of Drupal, Django and Magento, which take no lock",
     ),
     practice(
         "pdo-mysql",
@@ -74,6 +88,13 @@ pub(crate) const PRACTICES: &[Practice] = &[
         "mysql-transaction",
         System::Of("mysql"),
         "Symfony's PdoSessionHandler with LOCK_TRANSACTIONAL, its default",
+    ),
+    practice(
+        "pdo-postgres",
+        "nolock",
+        "postgres-unlocked",
+        System::Of("postgres"),
+        "the database handlers of Drupal and Django, which take no lock",
     ),
     practice(
         "pdo-postgres",
@@ -91,13 +112,13 @@ const fn practice(
     system: System,
     setting: &'static str,
 ) -> Practice {
-    Practice { store, variant, setting, row, system }
+    Practice { store, variant, setting, row, of_one_product: false, system }
 }
 
 /// The handler that a reference row stands for, by the name of the row.
 pub fn handler_of_row(row: &str) -> Option<String> {
     let practice = PRACTICES.iter().find(|it| !row.is_empty() && it.row == row)?;
-    Some(sessile_results::naming::title(practice.store, practice.variant))
+    Some(practice.title())
 }
 
 /// Handlers that live inside PHP only and have no reference row.
@@ -106,6 +127,10 @@ pub fn handlers_without_row() -> impl Iterator<Item = &'static str> {
 }
 
 impl Practice {
+    pub(crate) fn title(&self) -> String {
+        naming::title(self.store, self.variant)
+    }
+
     pub(crate) fn capabilities(&self, known: &[StoreEntry]) -> Option<Capabilities> {
         let (durability, value_bytes_max) = (&[Durability::None], u64::MAX);
         // A row lock and flock wake the waiter; with other locks the waiter asks again.

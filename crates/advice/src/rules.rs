@@ -7,6 +7,7 @@
 use serde::Serialize;
 use sessile_core::{Durability, Expiry, Limits, SessionsBound, Waiting};
 use sessile_results::reference::AfterDeath;
+use sessile_results::server_limits::default_memory_mib;
 
 use crate::candidate::{Candidate, StorageMedium};
 use crate::measured::{Restarts, SlowSweep};
@@ -116,19 +117,9 @@ pub const RULES: &[Rule] = &[
              more than {ms:.0} ms; swept from cron, no request waits"
         ))
     }),
-    rule("takes-no-lock", RuleEffect::Against, |_, it| {
+    rule("takes-no-lock", RuleEffect::Against, |site, it| {
         let why = "parallel requests of a visitor overwrite each other's changes";
-        (it.after_death == AfterDeath::NoLock && it.capabilities.shared_by_processes)
-            .then(|| why.to_owned())
-    }),
-    rule("pushes-out", RuleEffect::Against, |site, it| {
-        let full = matches!(
-            it.capabilities.sessions_bounded_by,
-            SessionsBound::ServerMemory { evicts: true, .. }
-        );
-        let bots = are_bots_many(site);
-        let why = "when it is full it throws out what was not used for long, and robots fill it";
-        (full && bots).then(|| why.to_owned())
+        (is_unlocked(it) && !site.comes_with(&it.title())).then(|| why.to_owned())
     }),
     rule("host-is-lost", RuleEffect::Against, |site, it| {
         let why = "a web server that fails takes its visitors' sessions along";
@@ -141,9 +132,8 @@ pub const RULES: &[Rule] = &[
             format!("{server} is not installed: one more program to run, to watch and to secure");
         (!is_installed(site, server)).then_some(why)
     }),
-    rule("extension-to-install", RuleEffect::Against, |_, it| {
-        let why =
-            "the application does not have it: an extension to install and to keep up to date";
+    rule("handler-to-install", RuleEffect::Against, |_, it| {
+        let why = "the application has no handler for it: one to install and to keep up to date";
         (!it.in_use).then(|| why.to_owned())
     }),
     rule("reads-php-files", RuleEffect::Against, |_, it| {
@@ -171,8 +161,8 @@ pub const RULES: &[Rule] = &[
     rule("in-use", RuleEffect::For, |site, it| {
         let why = match it.capabilities.server {
             Some(server) if !is_installed(site, server) => return None,
-            Some(server) => format!("applications have a handler for it, and {server} is there"),
-            None => "applications have it: nothing is to be installed".to_owned(),
+            Some(server) => format!("the application has a handler for it, and {server} is there"),
+            None => "the application has it: nothing is to be installed".to_owned(),
         };
         it.in_use.then_some(why)
     }),
@@ -211,11 +201,16 @@ pub const RULES: &[Rule] = &[
         );
         (!site.restart_may_log_out).then_some(why)
     }),
+    rule("comes-without-lock", RuleEffect::Note, |site, it| {
+        let why = "the application comes with it and lives with that: parallel requests of a \
+                   visitor overwrite each other's changes";
+        (is_unlocked(it) && site.comes_with(&it.title())).then(|| why.to_owned())
+    }),
     rule("sweep-needed", RuleEffect::Note, |_, it| {
-        let why = if it.in_use {
-            "remove expired sessions from cron and not within requests"
-        } else {
+        let why = if it.is_ours {
             "run `sessile gc URL` from cron"
+        } else {
+            "remove expired sessions from cron and not within requests"
         };
         (it.capabilities.expiry == Expiry::Sweep).then(|| why.to_owned())
     }),
@@ -233,6 +228,7 @@ pub const RULES: &[Rule] = &[
         ))
     }),
     rule("server-limit-to-raise", RuleEffect::Note, size::to_raise),
+    rule("pushes-out", RuleEffect::Note, pushes_out),
     rule("payload-limit-to-raise", RuleEffect::Note, |site, it| {
         let (wanted, default) = (site.payload_bytes, Limits::PAYLOAD_BYTES_MAX_DEFAULT);
         let why = || {
@@ -241,7 +237,7 @@ pub const RULES: &[Rule] = &[
                  {default} bytes are refused"
             )
         };
-        (!it.in_use && default < wanted && wanted <= it.capabilities.value_bytes_max).then(why)
+        (it.is_ours && default < wanted && wanted <= it.capabilities.value_bytes_max).then(why)
     }),
     rule("bots-short", RuleEffect::Note, |site, _| {
         let why =
@@ -270,6 +266,10 @@ fn is_installed(site: &Site, server: &str) -> bool {
     site.installed.iter().any(|name| name == server)
 }
 
+fn is_unlocked(it: &Candidate) -> bool {
+    it.after_death == AfterDeath::NoLock && it.capabilities.shared_by_processes
+}
+
 /// Fast enough is a part of the closed loop, or a rate that it kept up with.
 fn too_slow(site: &Site, it: &Candidate) -> Option<String> {
     let wanted = site.cycles_per_second();
@@ -288,6 +288,24 @@ fn too_slow(site: &Site, it: &Candidate) -> Option<String> {
         wanted / most * 100.0,
         whole(most)
     ))
+}
+
+/// A server that evicts has no room for all sessions by default.
+fn pushes_out(site: &Site, it: &Candidate) -> Option<String> {
+    let SessionsBound::ServerMemory { setting, evicts: true } = it.capabilities.sessions_bounded_by
+    else {
+        return None;
+    };
+    let default = default_memory_mib(setting)?;
+    let (bytes, _) = it.space(site.sessions, site.payload_bytes);
+    let needed = bytes.div_ceil(1 << 20);
+    let (needed_shown, default_shown) = (whole(needed as f64), whole(default as f64));
+    (needed > default).then(|| {
+        format!(
+            "raise {setting} to {needed_shown} MiB or more: the sessions take as much, it is \
+             {default_shown} MiB by default, and when that is full live sessions are thrown out"
+        )
+    })
 }
 
 /// Whether it keeps sessions over a restart, of the host included, even where it promises nothing.

@@ -94,12 +94,16 @@ impl fmt::Display for Site {
         let may = if self.restart_may_log_out { "may" } else { "must not" };
         let installed =
             if self.installed.is_empty() { "none".to_owned() } else { self.installed.join(", ") };
-        write!(f, "a restart {may} log out, tier {tier}; servers installed: {installed}")
+        write!(f, "a restart {may} log out, tier {tier}; servers installed: {installed}")?;
+        if self.handlers.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; its handlers: {}", self.handlers.join(", "))
     }
 }
 
 fn ranking(usable: &[&RankedStore]) -> ResultTable {
-    let columns = ["", "store", "requests/s", "p99 us", "space", "where", "space is"];
+    let columns = ["", "store", "tier", "requests/s", "p99 us", "space", "where", "space is"];
     let is_measured = usable.iter().any(|it| it.ops_per_second.is_some());
     let mut table = ResultTable::new("", columns);
     for (place, ranked) in usable.iter().enumerate() {
@@ -110,6 +114,7 @@ fn ranking(usable: &[&RankedStore]) -> ResultTable {
         table.row([
             right(place + 1),
             text(ranked.title()),
+            text(ranked.tier.unwrap_or_default()),
             figure_of(ranked.ops_per_second.map(count)),
             figure_of(ranked.p99()),
             right(format!("{} MiB", figure(ranked.bytes as f64 / MIB))),
@@ -150,14 +155,13 @@ fn rule_text(fired: &FiredRule) -> String {
 /// The table of site kinds: the best stores. Below it each site, and which rules excluded stores.
 pub fn table(site_kinds: &[SiteKind], results: &[Report], known: &'static [StoreEntry]) -> String {
     let answers = answers(site_kinds, results, known);
-    let mut table = ResultTable::new("", ["kind of site", "recommended", "then"]);
+    let mut table = ResultTable::new("", ["kind of site", "recommended", "then, in order"]);
     let mut words = String::new();
     for (kind, answer) in &answers {
-        let next: Vec<String> = answer.next().map(RankedStore::title).collect();
         table.row([
             text(kind.name),
             text(answer.recommended.as_deref().unwrap_or("-")),
-            text(if next.is_empty() { "-".to_owned() } else { next.join(", ") }),
+            text(answer.next().as_deref().unwrap_or("-")),
         ]);
         words.push_str(&format!("\n{}: {}\n  {}\n", kind.name, kind.description, answer.site));
         for (rule, stores) in answer.excluded() {

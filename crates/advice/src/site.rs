@@ -3,6 +3,7 @@
 use serde::Serialize;
 use sessile_core::Durability;
 
+use crate::practices::Practice;
 use crate::thresholds::REQUESTS_OF_A_VISITOR;
 
 /// Random characters in a session, as in the published `ops`.
@@ -34,6 +35,9 @@ pub struct Site {
     pub installed: Vec<String>,
     /// Servers that the application can have; stores on others are not named. Empty: any.
     pub servers: Vec<String>,
+    /// Session handlers that the application has, by title. Empty: all that no product has for
+    /// itself.
+    pub handlers: Vec<String>,
 }
 
 fn by_name<S: serde::Serializer>(
@@ -66,17 +70,34 @@ impl Default for Site {
             durability: Durability::None,
             installed: Vec::new(),
             servers: Vec::new(),
+            handlers: Vec::new(),
         }
     }
 }
 
 /// Those that Shopware and Magento come with.
 const SERVERS_OF_SHOPS: [&str; 3] = ["mariadbd", "redis-server", "memcached"];
+/// Those that Drupal's core and TYPO3 both have.
+const HANDLERS_OF_CMS: [&str; 2] = ["pdo-mysql#nolock", "pdo-postgres#nolock"];
+const HANDLERS_OF_MAGENTO: [&str; 4] =
+    ["php-files", "php-memcached", "pdo-mysql#nolock", "magento-redis"];
 
 impl Site {
     pub(crate) fn can_have(&self, server: Option<&str>) -> bool {
         let is_known = |server: &str| self.servers.iter().any(|it| it == server);
         self.servers.is_empty() || server.is_none_or(is_known)
+    }
+
+    pub(crate) fn has_handler(&self, practice: &Practice) -> bool {
+        match self.handlers.as_slice() {
+            [] => !practice.of_one_product,
+            _ => self.comes_with(&practice.title()),
+        }
+    }
+
+    /// Whether the product was written for this handler.
+    pub(crate) fn comes_with(&self, handler: &str) -> bool {
+        self.handlers.iter().any(|it| it == handler)
     }
 
     /// Locked requests to the store, a second, at the busiest time.
@@ -111,6 +132,9 @@ pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind>
     let base = Site { installed: installed.to_vec(), durability, ..Site::default() };
     let may_lose = Site { restart_may_log_out: true, ..base.clone() };
     let shop = Site { servers: SERVERS_OF_SHOPS.map(str::to_owned).to_vec(), ..base };
+    let cms = Site { handlers: HANDLERS_OF_CMS.map(str::to_owned).to_vec(), ..may_lose.clone() };
+    let magento =
+        Site { handlers: HANDLERS_OF_MAGENTO.map(str::to_owned).to_vec(), ..shop.clone() };
     let kind = |name, description, site| SiteKind { name, description, site };
     let busy = |base: &Site, sessions, requests_per_second, cycles_per_request| Site {
         sessions,
@@ -128,7 +152,7 @@ pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind>
             "Drupal or TYPO3",
             "nine of ten visitors are never logged in; editors may have to log in again after a \
              restart",
-            Site { anonymous_percent: 90.0, ..busy(&may_lose, 50_000, 100.0, 1.0) },
+            Site { anonymous_percent: 90.0, ..busy(&cms, 50_000, 100.0, 1.0) },
         ),
         kind(
             "Shopware",
@@ -140,12 +164,12 @@ pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind>
             "Magento on one host",
             "a page asks for the parts of its visitor; neither a restart nor a power cut may empty \
              carts",
-            busy(&shop, 100_000, 100.0, 3.0),
+            busy(&magento, 100_000, 100.0, 3.0),
         ),
         kind(
             "Magento on three hosts",
             "the same, and any of three web servers may get the next request",
-            Site { web_servers: 3, ..busy(&shop, 300_000, 300.0, 3.0) },
+            Site { web_servers: 3, ..busy(&magento, 300_000, 300.0, 3.0) },
         ),
         kind(
             "API",

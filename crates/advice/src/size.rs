@@ -17,7 +17,7 @@ pub(crate) fn too_large(site: &Site, it: &Candidate) -> Option<String> {
         return Some(format!("it takes sessions of at most {} bytes", shown(most)));
     }
     if let Some(lost) = large.lost {
-        return Some(was_lost(lost));
+        return Some(was_lost(lost, site, it));
     }
     if large.accepted.is_some() {
         return None;
@@ -69,17 +69,23 @@ pub(crate) fn to_raise(site: &Site, it: &Candidate) -> Option<String> {
     }
 }
 
-fn was_lost(LostPayload { payload_bytes, silent }: LostPayload) -> String {
+fn was_lost(lost: LostPayload, site: &Site, it: &Candidate) -> String {
+    let LostPayload { payload_bytes, by, silent } = lost;
     let size = shown(payload_bytes);
+    let is_above_default = stock(it.capabilities.server)
+        .is_some_and(|stock| by == MeasuredServer::Default && stock.bytes < payload_bytes);
+    let remedy = |other: &str| if is_above_default { remedy(site, it) } else { other.to_owned() };
     if silent {
         return format!(
             "of {size} bytes a session was acknowledged and then not there: lost silently, which \
-             is worse than refused, because nobody is told; use a store that takes or refuses them"
+             is worse than refused, because nobody is told; {}",
+            remedy("use a store that takes or refuses them")
         );
     }
     format!(
         "of {size} bytes a session was refused and the one that it should have replaced was lost, \
-         which is worse than refused alone; use a store that takes them"
+         which is worse than refused alone; {}",
+        remedy("use a store that takes them")
     )
 }
 

@@ -33,12 +33,12 @@ pub(crate) const LOAD_MAX: Threshold = threshold(
     "the rest is for the application and for a busy hour; a fixed rate that was kept up with \
           says more",
 );
-/// `pushes-out`, `bots-short`.
+/// `bots-short`.
 pub(crate) const BOTS_MANY: Threshold = threshold(
     "robots",
     50,
     "% of the sessions",
-    "from half of them on they decide what a full store throws out",
+    "from half of them on most of what a store keeps is never read again",
 );
 /// `creates-too-slowly`.
 pub(crate) const REQUESTS_OF_A_VISITOR: Threshold = threshold(

@@ -58,6 +58,7 @@ fn site(given: &RecommendArguments, installed: Vec<String>) -> Result<Site, Comm
         durability: given.durability,
         installed,
         servers: default.servers,
+        handlers: default.handlers,
     })
 }
 

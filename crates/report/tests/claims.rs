@@ -48,6 +48,8 @@ fn the_verdict_says_what_its_figures_and_servers_are_of() {
         "The p99 is that of a fixed rate",
         "if it is on the measuring machine",
         "<code>apcu</code> is not ranked by speed",
+        ">tier<",
+        ">then, in order<",
     ] {
         assert!(verdict.contains(words), "{words}: {verdict}");
     }

@@ -170,6 +170,13 @@ pub const REFERENCES: &[Reference] = &[
         ..IN_REDIS
     },
     Reference {
+        name: "redis-magento",
+        sentence: "Redis as Magento's own handler uses it: a hash with its lock, in six round \
+                   trips",
+        only_throughput: true,
+        ..IN_REDIS
+    },
+    Reference {
         name: "memcached-four-trips",
         sentence: "Memcached as today's handlers use it: lock, read, write and unlock in four \
                    round trips",
@@ -226,6 +233,15 @@ pub const REFERENCES: &[Reference] = &[
         name: "postgres-two-trips",
         sentence: "PostgreSQL with BEGIN and SELECT in one write, and UPDATE and COMMIT in one",
         only_throughput: true,
+        ..IN_POSTGRES
+    },
+    Reference {
+        name: "postgres-unlocked",
+        sentence: "PostgreSQL without a lock, as the handlers of Drupal and Django: SELECT and \
+                   UPDATE",
+        only_throughput: true,
+        unlocked: true,
+        after_death: AfterDeath::NoLock,
         ..IN_POSTGRES
     },
 ];

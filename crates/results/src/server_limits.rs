@@ -1,4 +1,5 @@
-//! The largest payloads that servers take with their defaults, and how the benchmark raises them.
+//! What servers take with their defaults: the largest payloads, with how the benchmark raises them,
+//! and all memory of those that evict.
 
 /// A server's limit with its defaults, and the setting that raises it.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,15 @@ pub fn stock(server: Option<&str>) -> Option<DefaultLimit> {
 
 pub fn default_limit_bytes(server: Option<&str>) -> u64 {
     stock(server).map_or(u64::MAX, |stock| stock.bytes)
+}
+
+/// The memory that a server which evicts has by default, by the setting that capabilities name.
+pub fn default_memory_mib(setting: &str) -> Option<u64> {
+    match setting {
+        "-m" => Some(64),
+        "apc.shm_size" => Some(32),
+        _ => None,
+    }
 }
 
 /// The variant of the store `memcached` whose server was started with a raised limit, and how.

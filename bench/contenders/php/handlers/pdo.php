@@ -24,7 +24,7 @@ final class PdoHandler implements SessionHandlerInterface
             $options[PDO::MYSQL_ATTR_INIT_COMMAND] =
                 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED';
         } elseif ($this->driver === 'pgsql') {
-            $options[PDO::ATTR_EMULATE_PREPARES] = true;
+            $options[PDO::PGSQL_ATTR_DISABLE_PREPARES] = true;
         }
         $this->database = new PDO($path, $this->driver === 'mysql' ? 'root' : null, null, $options);
         if ($this->driver === 'sqlite') {

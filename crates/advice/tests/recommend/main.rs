@@ -108,7 +108,8 @@ fn what_a_site_has_stays_where_it_is_fast_enough_and_loses_nothing() {
     let need = kinds.iter().find(|kind| kind.name == "Shopware").unwrap().description;
     assert!(need.contains("neither a restart nor a power cut"), "{need}");
     let three = told("Magento on three hosts");
-    assert_eq!(best(&three), "phpredis#lock", "900 of 20,000: {three}");
+    assert_eq!(best(&three), "redis", "Magento has neither of the two on Redis: {three}");
+    assert!(!named(&three, "phpredis#lock").excluded, "900 of 20,000: {three}");
     let cms = told("Drupal or TYPO3");
     assert!(named(&cms, "pdo-postgres").ops_per_second.is_none(), "{cms}");
     // 1,200 locked requests a second are more than a quarter of 4,000.
@@ -142,7 +143,7 @@ fn several_web_servers_get_a_store_that_hosts_share_and_our_engine_is_excluded_b
     let engine = named(&with_affinity, "sessile#disk");
     assert_eq!(
         (engine.excluded, rules(engine, RuleEffect::Against)),
-        (false, vec!["host-is-lost", "extension-to-install"]),
+        (false, vec!["host-is-lost", "handler-to-install"]),
         "{with_affinity}"
     );
 }
@@ -181,7 +182,7 @@ fn what_was_not_measured_comes_after_what_was_and_has_an_objection() {
     let recommendation = recommend(&site, &[results(vec![row("mysql", "default", 10_000.0)])]);
     assert_eq!(
         rules(named(&recommendation, "mysql"), RuleEffect::Against),
-        ["server-to-install", "extension-to-install"]
+        ["server-to-install", "handler-to-install"]
     );
     assert_eq!(best(&recommendation), "mysql", "{recommendation}");
     assert_ne!(best(&recommend(&site, &[])), "mysql", "without results nothing is unmeasured");
@@ -196,7 +197,7 @@ fn a_server_that_would_have_to_be_installed_comes_after_what_is_there() {
     assert_eq!(best(&recommendation), "sessile#disk", "{recommendation}");
     assert_eq!(
         rules(named(&recommendation, "redis"), RuleEffect::Against),
-        ["server-to-install", "extension-to-install"]
+        ["server-to-install", "handler-to-install"]
     );
     assert_eq!(best(&recommend(&all_installed_at(tier), &results)), "redis");
 }
@@ -314,16 +315,25 @@ fn results_that_cannot_be_ranked_by_are_told_with_the_flag_that_fits() {
     told(results(with("lost", json!(1))), "no sound row of cycle or scale: measure");
 }
 
+/// Redis in tier `none` stood above databases in `1s`, and only a rule below the ranking said so.
 #[test]
-fn robots_speak_against_a_store_that_throws_out_when_it_is_full() {
-    let tier = Durability::None;
-    let site = Site { bots_percent: 70.0, restart_may_log_out: true, ..all_installed_at(tier) };
-    let recommendation = recommend(&site, &[results(at_tier(tier, usual()))]);
-    assert_eq!(
-        rules(named(&recommendation, "memcached"), RuleEffect::Against),
-        ["pushes-out", "extension-to-install"],
-        "{recommendation}"
-    );
+fn the_ranking_says_in_which_tier_each_store_is_judged() {
+    let site = Site { restart_may_log_out: true, ..all_installed_at(Durability::None) };
+    let both = [results(usual()), results(at_tier(Durability::None, usual()))];
+    let recommendation = recommend(&site, &both);
+    let tiers = ["redis", "mysql"].map(|title| named(&recommendation, title).tier);
+    assert_eq!(tiers, [Some("none"), Some("1s")]);
+    let json = serde_json::to_value(&recommendation).unwrap();
+    assert!(json["ranking"].as_array().unwrap().iter().all(|it| it["tier"].is_string()));
+    let text = recommendation.to_string();
+    let cells = |title: &str| -> Vec<String> {
+        let of_ranking = |line: &&str| line.split_whitespace().nth(1) == Some(title);
+        let line = text.lines().find(of_ranking).unwrap();
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!((&cells("redis")[2], &cells("mysql")[2]), (&"none".into(), &"1s".into()), "{text}");
+    let strict = recommend(&all_installed_at(Durability::Commit), &[]);
+    assert_eq!(named(&strict, "memcached").tier, None, "it has none that the site needs");
 }
 
 #[test]

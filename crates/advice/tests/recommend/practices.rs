@@ -2,7 +2,9 @@
 
 use crate::rows::recommend;
 use serde_json::Value;
-use sessile_advice::{RuleEffect, Site};
+use sessile_advice::{
+    Recommendation, RuleEffect, Site, handler_of_row, handlers_without_row, site_kinds,
+};
 use sessile_core::Durability;
 use sessile_results::Report;
 
@@ -60,8 +62,82 @@ fn apcu_is_a_candidate_of_one_host_that_may_lose_sessions_and_has_no_lock() {
     assert_eq!(apcu(&loose, &[]), (0, "takes-no-lock".to_owned()));
     let several = Site { web_servers: 3, ..loose.clone() };
     assert!(apcu(&several, &[]).0 > 0 && apcu(&all_installed(), &[]).0 > 0);
-    let bots = Site { bots_percent: 70.0, ..loose };
-    assert_eq!(apcu(&bots, &[]).1, "takes-no-lock pushes-out");
+}
+
+fn of_kind(name: &str, results: &[Report]) -> Recommendation {
+    let kinds = site_kinds(&all_installed().installed, Durability::None);
+    recommend(&kinds.iter().find(|kind| kind.name == name).unwrap().site, results)
+}
+
+/// Drupal was recommended PHP's files, and Magento phpredis: neither application can use them
+/// without something to install.
+#[test]
+fn a_handler_that_the_product_does_not_have_is_to_be_installed_as_ours_is() {
+    let cms = ["pdo-mysql#nolock", "pdo-postgres#nolock"];
+    let magento = ["php-files", "magento-redis", "php-memcached", "pdo-mysql#nolock"];
+    let any = ["php-files", "apcu", "phpredis#lock", "phpredis", "php-memcached"];
+    for (kind, its, others) in [
+        ("Drupal or TYPO3", &cms[..], &["php-files", "apcu", "phpredis#lock", "pdo-mysql"][..]),
+        ("Magento on one host", &magento, &["phpredis#lock", "phpredis", "pdo-mysql", "apcu"]),
+        ("Magento on three hosts", &magento, &["phpredis#lock", "php-memcached#nolock"]),
+        ("Shopware", &any, &["files#php"]),
+        ("blog", &any, &["files#php"]),
+    ] {
+        let recommendation = of_kind(kind, &[]);
+        let is_to_install = |title: &str| {
+            let [objection, advantage] = ["handler-to-install", "in-use"]
+                .map(|rule| why(&recommendation, title, rule).is_some());
+            assert!(objection != advantage, "{kind}: {title}");
+            objection
+        };
+        assert!(!its.iter().any(|title| is_to_install(title)), "{kind}: {recommendation}");
+        assert!(others.iter().all(|title| is_to_install(title)), "{kind}: {recommendation}");
+        assert!(is_to_install("files"), "{kind}: ours");
+    }
+}
+
+/// It would have been told of `sessile gc`, which knows no handler of others.
+#[test]
+fn a_handler_that_the_product_does_not_have_is_not_taken_for_a_store_of_ours() {
+    let recommendation = of_kind("Drupal or TYPO3", &[]);
+    let said = why(&recommendation, "pdo-mysql", "sweep-needed").unwrap();
+    assert!(said.contains("from cron") && !said.contains("sessile"), "{said}");
+}
+
+/// Magento's own handler was no candidate at all.
+#[test]
+fn the_own_handler_of_magento_is_judged_by_its_row_and_is_a_candidate_there_only() {
+    let rows = || {
+        let own = row("redis-magento", "default", 9_000.0);
+        vec![own, row("redis-four-trips", "default", 20_000.0), row("redis", "default", 30_000.0)]
+    };
+    let recommendation = of_kind("Magento on three hosts", &[results(rows())]);
+    assert_eq!(best(&recommendation), "magento-redis", "{recommendation}");
+    let said = |rule: &str| why(&recommendation, "magento-redis", rule).is_some();
+    assert!(!said("lock-ends-with-process") && !said("woken"), "{recommendation}");
+    let shopware = of_kind("Shopware", &[results(rows())]);
+    assert!(!shopware.ranking.iter().any(|it| it.store == "magento-redis"), "{shopware}");
+    assert_eq!(handlers_without_row().collect::<Vec<_>>(), ["apcu"]);
+    assert_eq!(handler_of_row("postgres-unlocked").as_deref(), Some("pdo-postgres#nolock"));
+    assert_eq!(handler_of_row(""), None);
+}
+
+/// Drupal's own handler counted for as little as one that is to be installed, so that speed decided
+/// for what Drupal does not have.
+#[test]
+fn a_product_lives_with_its_own_handler_without_a_lock_and_others_are_warned_of_it() {
+    let rows = || {
+        let unlocked = row("mysql-unlocked", "default", 5_000.0);
+        vec![unlocked, row("files-flock", "default", 90_000.0), row("sessile", "disk", 80_000.0)]
+    };
+    let both = [results(rows()), results(at_tier(Durability::None, rows()))];
+    let cms = of_kind("Drupal or TYPO3", &both);
+    assert_eq!(best(&cms), "pdo-mysql#nolock", "{cms}");
+    let said = why(&cms, "pdo-mysql#nolock", "comes-without-lock").unwrap();
+    assert!(said.contains("overwrite each other"), "{said}");
+    let shopware = of_kind("Shopware", &both);
+    let against = rules(named(&shopware, "pdo-mysql#nolock"), RuleEffect::Against);
+    assert_eq!(against, ["takes-no-lock"], "{shopware}");
 }
 
 /// phpredis takes no lock by default: most sites have that, and it was not ranked.
@@ -124,7 +200,7 @@ fn what_the_measured_servers_sync_and_cache_stands_beside_the_verdict() {
 /// PostgreSQL was named for Magento, which does not run on it.
 #[test]
 fn a_store_on_a_server_that_the_application_cannot_have_is_not_named() {
-    let kinds = sessile_advice::site_kinds(&all_installed().installed, Durability::None);
+    let kinds = site_kinds(&all_installed().installed, Durability::None);
     let named = |kind: &str, server: &str| {
         let kind = kinds.iter().find(|it| it.name == kind).unwrap();
         let ranking = recommend(&kind.site, &[results(usual())]).ranking;

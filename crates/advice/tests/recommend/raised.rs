@@ -107,6 +107,35 @@ fn a_store_whose_server_was_told_to_take_more_stays_and_says_what_it_must_be_tol
     );
 }
 
+/// It was told to use another store, and the same server takes such sessions with another setting.
+#[test]
+fn what_a_server_with_its_defaults_lost_says_which_setting_it_would_take_it_by() {
+    let lost = |store: &str, payload_bytes: u64, silent: bool| {
+        saved(store, payload_bytes, "lost", silent, None)
+    };
+    let words = "; start memcached with a larger -I, which goes up to ";
+    for (title, row) in [("php-memcached", "memcached-four-trips"), ("memcached", "memcached")] {
+        for silent in [false, true] {
+            let said = told(title, 2 * MIB, vec![lost(row, 2 * MIB, silent)]).unwrap();
+            assert!(said.contains("lost") && said.contains(words), "{said}");
+            assert!(said.contains("and measure it: sessile bench cycle"), "{said}");
+        }
+    }
+    // A larger limit changed nothing, or would not.
+    let with_8m = raised(lost("memcached", 2 * MIB, true));
+    for rows in [
+        vec![with_8m.clone(), lost("memcached", 2 * MIB, true)],
+        vec![lost("memcached", MIB, true), with_8m],
+        vec![own(lost("memcached", 2 * MIB, true), "mine")],
+        vec![lost("memcached", MIB / 2, true)],
+    ] {
+        let said = told("memcached", 2 * MIB, rows).unwrap();
+        assert!(said.ends_with("use a store that takes or refuses them"), "{said}");
+    }
+    let said = told("redis", 2 * MIB, vec![lost("redis", 2 * MIB, false)]).unwrap();
+    assert!(said.ends_with("use a store that takes them"), "it has no such setting: {said}");
+}
+
 /// Rows of a URL have no tier, so they counted for nobody: whose own memcached has a larger `-I`
 /// was told that it has not.
 #[test]

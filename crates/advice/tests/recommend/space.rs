@@ -4,8 +4,9 @@
 use crate::rows::recommend;
 use serde_json::json;
 use sessile_advice::{RuleEffect, Site, SpaceBasis, StorageMedium};
+use sessile_core::Durability;
 
-use crate::rows::{all_installed, named, results, row, rules, usual};
+use crate::rows::{all_installed, named, results, row, rules, usual, why};
 
 #[test]
 fn derived_space_is_in_whole_pages_and_from_the_nearest_payload() {
@@ -66,7 +67,7 @@ fn space_is_that_of_the_measured_rows_or_of_the_formula() {
     );
     assert_eq!(
         rules(named(&measured, "redis"), RuleEffect::Against),
-        ["extension-to-install", "much-memory"]
+        ["handler-to-install", "much-memory"]
     );
     let formula = recommend(&site, &[]);
     assert_eq!(named(&formula, "redis").bytes, 5_024_000_000);
@@ -100,4 +101,30 @@ fn the_measured_space_of_a_server_on_a_disk_is_said_to_be_memory() {
     let text = formula.to_string();
     assert!(text.contains("the server's disk") && !text.contains("the server's memory"), "{text}");
     assert!(!formula.notes.iter().any(|note| note.starts_with("the space of")), "{formula}");
+}
+
+/// Robots spoke against memcached and APCu, whether or not the sessions fit.
+#[test]
+fn a_server_that_evicts_is_told_how_much_memory_the_sessions_need_beyond_its_default() {
+    let of = |sessions: u64, title: &str| {
+        let site = Site { sessions, bots_percent: 70.0, ..all_installed() };
+        let mut memcached = row("memcached", "default", 55_000.0);
+        memcached["durability"] = json!("none");
+        let loose = Site { restart_may_log_out: true, durability: Durability::None, ..site };
+        let recommendation = recommend(&loose, &[results(vec![memcached])]);
+        let against = rules(named(&recommendation, title), RuleEffect::Against);
+        assert!(!against.contains(&"pushes-out"), "{recommendation}");
+        why(&recommendation, title, "pushes-out")
+    };
+    // 2,000 bytes a session were measured.
+    assert_eq!(of(33_554, "memcached"), None, "they fit, robots or not");
+    let said = of(33_555, "memcached").unwrap();
+    assert!(said.starts_with("raise -m to 65 MiB or more: "), "{said}");
+    assert!(said.contains("it is 64 MiB by default, and when that is full live"), "{said}");
+    // The formula has 2,524 bytes.
+    assert_eq!(of(13_294, "apcu"), None);
+    let said = of(13_295, "apcu").unwrap();
+    assert!(said.starts_with("raise apc.shm_size to 33 MiB or more: "), "{said}");
+    assert!(said.contains("it is 32 MiB by default"), "{said}");
+    assert_eq!(of(1_000_000, "redis"), None, "it refuses new ones");
 }

@@ -2,7 +2,7 @@
 
 use crate::rows::recommend;
 use serde_json::{Value, json};
-use sessile_advice::RankedStore;
+use sessile_advice::{RankedStore, Site};
 use sessile_core::Durability;
 
 use crate::rows::{all_installed, all_installed_at, at_tier, results, row, usual};
@@ -42,6 +42,34 @@ fn ties_follow_from_the_rounds_and_not_from_their_range() {
     assert_eq!(tied(vec![best.clone(), wide]), ["sessile#disk"]);
     let two = rounds("sessile", "disk", &[800.0, 800.0]);
     assert_eq!(tied(vec![best, two]), ["sessile#disk"], "two rounds tell nothing");
+}
+
+/// Those after the best stood as if in order, whether or not the rounds told them apart.
+#[test]
+fn those_after_the_best_are_in_order_only_where_the_rounds_tell_them_apart() {
+    let next = |second: &[f64], third: &[f64]| {
+        let rows = vec![
+            rounds("sqlite", "default", &[9_000.0, 9_010.0, 8_990.0, 9_005.0, 8_995.0]),
+            rounds("sessile", "disk", second),
+            rounds("redis", "default", third),
+        ];
+        recommend(&all_installed(), &[results(rows)]).next().unwrap()
+    };
+    let second = [1_000.0, 1_010.0, 990.0, 1_005.0, 995.0];
+    assert_eq!(next(&second, &[900.0, 910.0, 890.0, 905.0, 895.0]), "sessile#disk, redis");
+    assert_eq!(next(&second, &[1_006.0, 992.0, 985.0, 1_008.0, 1_001.0]), "sessile#disk or redis");
+    // One that has more against it comes later, however fast it is.
+    let unlocked = rounds("redis-setex", "default", &second);
+    let rows = vec![
+        rounds("files-flock", "default", &[9_000.0, 9_010.0, 8_990.0, 9_005.0, 8_995.0]),
+        rounds("redis-four-trips", "default", &second),
+        unlocked,
+    ];
+    let loose = Site { restart_may_log_out: true, ..all_installed_at(Durability::None) };
+    let recommendation = recommend(&loose, &[results(at_tier(Durability::None, rows))]);
+    assert_eq!(recommendation.next().as_deref(), Some("phpredis#lock, phpredis"));
+    let one = recommend(&all_installed(), &[results(vec![row("memcached", "default", 1.0)])]);
+    assert_eq!(one.next(), None, "nothing is recommended");
 }
 
 /// Of many comparisons one in twenty finds a difference that is none: the more rivals, the further

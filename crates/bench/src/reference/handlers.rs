@@ -97,8 +97,10 @@ mod tests {
         for name in [
             "mysql-transaction",
             "mysql-two-trips",
+            "mysql-unlocked",
             "postgres-transaction",
             "postgres-two-trips",
+            "postgres-unlocked",
             "sqlite-plain",
         ] {
             let Some(place) = Place::start(name) else { continue };

@@ -12,6 +12,7 @@ mod mysql_transaction;
 mod null;
 mod postgres_connection;
 mod postgres_transaction;
+mod redis_magento;
 mod redis_trips;
 mod sqlite_plain;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub(crate) fn open_by_name(
         }
         "redis-two-trips" => |place, opening| redis_trips::open(place, opening, Locking::TwoTrips),
         "redis-setex" => |place, opening| redis_trips::open(place, opening, Locking::Without),
+        "redis-magento" => redis_magento::open,
         "memcached-four-trips" => {
             |place, opening| memcached_trips::open(place, opening, Locking::FourTrips, false)
         }
@@ -67,9 +69,14 @@ pub(crate) fn open_by_name(
             |place, opening| mysql_transaction::open(place, opening, Locking::Without)
         }
         "postgres-transaction" => {
-            |place, opening| postgres_transaction::open(place, opening, false)
+            |place, opening| postgres_transaction::open(place, opening, Locking::FourTrips)
         }
-        "postgres-two-trips" => |place, opening| postgres_transaction::open(place, opening, true),
+        "postgres-two-trips" => {
+            |place, opening| postgres_transaction::open(place, opening, Locking::TwoTrips)
+        }
+        "postgres-unlocked" => {
+            |place, opening| postgres_transaction::open(place, opening, Locking::Without)
+        }
         _ => return Err(Error::new(ErrorKind::InvalidArgument, "no such reference row")),
     };
     open(place, opening)

@@ -8,7 +8,8 @@
 //! `mysql-unlocked` reads and writes by two statements without a transaction, as the handlers of
 //! Drupal and Django do: updates of two at once are lost. READ COMMITTED, which
 //! handlers over PDO and our store also set, does not lock missing rows. As in our store, the index
-//! is on a moment that commits do not name (`due`, never later than the expiry).
+//! is on a moment that commits do not name (`due`, never later than the expiry), no word is
+//! converted from another character set, and no statement asks for statistics.
 //!
 //! A deadlocked transaction is repeated, as MySQL's manual requires of every application.
 
@@ -109,6 +110,9 @@ fn connect(place: &Path, opening: &OpenRequest, locking: Locking) -> Result<Mysq
         // that create sessions in one gap both get that lock, neither can insert, and one is rolled
         // back.
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),
+        "SET NAMES ascii COLLATE ascii_bin /*M!100101 , SESSION use_stat_tables = 'never', \
+         SESSION optimizer_use_condition_selectivity = 1 */"
+            .to_owned(),
         format!("SET SESSION innodb_lock_wait_timeout = {}", WAIT_MAX.as_secs()),
         "CREATE TABLE IF NOT EXISTS sessions (id VARBINARY(128) NOT NULL PRIMARY KEY, data \
          LONGBLOB NOT NULL, \

@@ -2,9 +2,12 @@
 //!
 //! BEGIN, SELECT FOR UPDATE, UPDATE, COMMIT in prepared statements over one reused connection to
 //! the same kind of private server. `postgres-transaction` waits for each answer, as today's
-//! handlers do; `postgres-two-trips` sends two statements in one write. The table has what that of
-//! our store has: room on each page for the next version of a row, an index on a moment that
-//! commits do not move (`due`, never later than the expiry), and payloads that are not compressed.
+//! handlers do; `postgres-two-trips` sends two statements in one write. `postgres-unlocked` reads
+//! and writes by two statements without a transaction, as the handlers of Drupal and Django do:
+//! updates of two at once are lost. Table and connection have what those of our store have: room on
+//! each page for the next version of a row, an index on a moment that commits do not move (`due`,
+//! never later than the expiry), payloads that are not compressed, and plans that are made once and
+//! not compiled.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +16,7 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::DataRowBody;
 use sessile_core::Result;
 
-use super::handlers::{check_one_row, expiry_seconds, ids, prefetch};
+use super::handlers::{Locking, check_one_row, expiry_seconds, ids, prefetch};
 use super::postgres_connection::{PostgresConnection, failed};
 use crate::contender::Contender;
 use crate::defaults::WAIT_MAX;
@@ -29,6 +32,8 @@ const TABLE: &str = "BEGIN; SELECT pg_advisory_xact_lock(1);
         ALTER TABLE sessions ALTER COLUMN data SET STORAGE EXTERNAL;
         CREATE INDEX sessions_due ON sessions (due);
     END IF; END $$; COMMIT";
+
+const SETTINGS: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan";
 
 /// Prepared on each connection; their names are their indexes.
 const STATEMENTS: [&str; 8] = [
@@ -52,7 +57,7 @@ const TOUCH: usize = 7;
 
 struct PostgresTransaction {
     connection: PostgresConnection,
-    pipelined: bool,
+    locking: Locking,
     ids: Vec<String>,
     ttl: Duration,
     /// The last row read; `begin` and `read` return its bytes.
@@ -63,15 +68,16 @@ struct PostgresTransaction {
 pub(super) fn open(
     place: &Path,
     opening: &OpenRequest,
-    pipelined: bool,
+    locking: Locking,
 ) -> Result<Box<dyn Contender>> {
     let mut connection = PostgresConnection::open(place)?;
     connection.execute_text(TABLE)?;
+    connection.execute_text(SETTINGS)?;
     connection.execute_text(&format!("SET lock_timeout = {}", WAIT_MAX.as_millis()))?;
     connection.prepare(&STATEMENTS)?;
     let ids = ids(opening).collect();
     let (out, begun) = (None, None);
-    Ok(Box::new(PostgresTransaction { connection, pipelined, ids, ttl: opening.ttl, out, begun }))
+    Ok(Box::new(PostgresTransaction { connection, locking, ids, ttl: opening.ttl, out, begun }))
 }
 
 /// In the server's binary form.
@@ -87,22 +93,25 @@ impl PostgresTransaction {
     }
 }
 
-/// Changes the row of a session and ends the transaction. In four trips the change has its answer
-/// before COMMIT is sent.
+/// Changes the row of a session and ends the transaction, if there is one. In four trips the change
+/// has its answer before COMMIT is sent.
 fn change(
     connection: &mut PostgresConnection,
-    pipelined: bool,
+    locking: Locking,
     statement: usize,
     values: &[&[u8]],
 ) -> Result<()> {
     connection.updated = None;
     connection.queue(statement, values)?;
-    let changed = if pipelined { Ok(()) } else { connection.exchange().map(drop) };
-    let ended = changed.and_then(|()| connection.run(COMMIT, &[]).map(drop));
-    if ended.is_err() {
+    let changed = match locking {
+        Locking::Without => connection.exchange(),
+        Locking::TwoTrips => connection.run(COMMIT, &[]),
+        Locking::FourTrips => connection.exchange().and_then(|_| connection.run(COMMIT, &[])),
+    };
+    if changed.is_err() && locking != Locking::Without {
         let _ = connection.run(ROLLBACK, &[]); // the error above matters more
     }
-    ended?;
+    changed?;
     if statement == INSERT { Ok(()) } else { check_one_row(connection.updated.unwrap_or(0)) }
 }
 
@@ -124,15 +133,19 @@ impl Contender for PostgresTransaction {
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
-        self.connection.queue(BEGIN, &[])?;
-        if !self.pipelined {
-            self.connection.exchange()?;
+        if self.locking == Locking::Without {
+            self.out = self.connection.run(SELECT, &[id.as_bytes()])?;
+        } else {
+            self.connection.queue(BEGIN, &[])?;
+            if self.locking == Locking::FourTrips {
+                self.connection.exchange()?;
+            }
+            let selected = self.connection.run(SELECT_FOR_UPDATE, &[id.as_bytes()]);
+            if selected.is_err() {
+                let _ = self.connection.run(ROLLBACK, &[]);
+            }
+            self.out = selected?;
         }
-        let selected = self.connection.run(SELECT_FOR_UPDATE, &[id.as_bytes()]);
-        if selected.is_err() {
-            let _ = self.connection.run(ROLLBACK, &[]);
-        }
-        self.out = selected?;
         self.begun = Some(session);
         self.payload_column()
     }
@@ -142,20 +155,22 @@ impl Contender for PostgresTransaction {
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         let statement = if self.out.is_some() { UPDATE } else { INSERT };
         let values = [payload, &expiry(self.ttl), id.as_bytes()];
-        change(&mut self.connection, self.pipelined, statement, &values)
+        change(&mut self.connection, self.locking, statement, &values)
     }
 
     fn touch(&mut self) -> Result<()> {
         let session = self.begun.take().ok_or_else(unprepared)?;
         let id = self.ids.get(session).ok_or_else(unprepared)?;
         let values: [&[u8]; 2] = [&expiry(self.ttl), id.as_bytes()];
-        change(&mut self.connection, self.pipelined, TOUCH, &values)
+        change(&mut self.connection, self.locking, TOUCH, &values)
     }
 
     fn release(&mut self) -> Result<()> {
         match self.begun.take() {
-            Some(_) => self.connection.run(ROLLBACK, &[]).map(drop),
-            None => Ok(()),
+            Some(_) if self.locking != Locking::Without => {
+                self.connection.run(ROLLBACK, &[]).map(drop)
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn open(
 }
 
 /// To the socket of a server, or to the hosts of a cluster.
-fn connect(place: &Path) -> RedisResult<Box<dyn ConnectionLike>> {
+pub(super) fn connect(place: &Path) -> RedisResult<Box<dyn ConnectionLike>> {
     let place = place.display().to_string();
     let Some(hosts) = place.strip_prefix(cluster::SCHEME) else {
         let client = redis::Client::open(format!("redis+unix:{place}"))?;
@@ -76,7 +76,7 @@ fn connect(place: &Path) -> RedisResult<Box<dyn ConnectionLike>> {
     Ok(Box::new(ClusterClient::new(hosts)?.get_connection()?))
 }
 
-fn failed(error: RedisError) -> Error {
+pub(super) fn failed(error: RedisError) -> Error {
     Error::new(ErrorKind::Io, "the Redis server refused the operation").source(error)
 }
 

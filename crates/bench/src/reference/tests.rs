@@ -119,6 +119,7 @@ fn a_row_takes_as_many_round_trips_as_it_says() {
         ("redis-four-trips", 4),
         ("redis-two-trips", 2),
         ("redis-setex", 2),
+        ("redis-magento", 6),
         ("memcached-four-trips", 4),
         ("memcached-two-trips", 2),
         ("memcached-unlocked", 2),
@@ -127,6 +128,7 @@ fn a_row_takes_as_many_round_trips_as_it_says() {
         ("mysql-unlocked", 2),
         ("postgres-transaction", 4),
         ("postgres-two-trips", 2),
+        ("postgres-unlocked", 2),
     ] {
         let Some(place) = Place::start(name) else { continue };
         let proxy = Proxy::before(place.path()).unwrap();

@@ -115,7 +115,7 @@ pub(super) fn in_words(tier: Durability) -> &'static str {
 }
 
 fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &ElementIds) -> Markup {
-    let columns = ["kind of site", "use", RATE, "p99 in \u{b5}s", "space", "then"];
+    let columns = ["kind of site", "use", RATE, "p99 in \u{b5}s", "space", "then, in order"];
     let caption = format!("Recommended by kind of site; tier {} or stronger", tier.name());
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
@@ -128,14 +128,13 @@ fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &Elem
             None if answer.question.is_some() => bad("nothing fits").into(),
             None => bad(format!("not measured in tier {}", answer.site.durability.name())).into(),
         };
-        let next: Vec<String> = answer.next().map(RankedStore::title).collect();
         table.row(vec![
             HtmlCell::Rich(name),
             recommended,
             best.map_or(TableCell::Empty, rate).into(),
             right_or_empty(best.and_then(RankedStore::p99)).into(),
             right_or_empty(best.map(space)).into(),
-            text(next.join(", ")).into(),
+            text(answer.next().unwrap_or_default()).into(),
         ]);
     }
     table.draw(ids)
@@ -154,9 +153,11 @@ fn space(ranked: &RankedStore) -> String {
 /// The reasons for one kind of site: its figures, the ranking with the rules, and the excluded
 /// stores.
 fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup {
-    let mut table =
-        HtmlTable::new(format!("Ranking for: {}", kind.name), &["store", RATE, "rules that fired"])
-            .wordy();
+    let mut table = HtmlTable::new(
+        format!("Ranking for: {}", kind.name),
+        &["store", "tier", RATE, "rules that fired"],
+    )
+    .wordy();
     for ranked in answer.ranking.iter().filter(|ranked| !ranked.excluded).take(SHOWN) {
         let rules = html! {
             ul.rules {
@@ -169,7 +170,12 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
                 }
             }
         };
-        table.row(vec![text(ranked.title()).into(), rate(ranked).into(), HtmlCell::Rich(rules)]);
+        table.row(vec![
+            text(ranked.title()).into(),
+            text(ranked.tier.unwrap_or_default()).into(),
+            rate(ranked).into(),
+            HtmlCell::Rich(rules),
+        ]);
     }
     html! {
         details {
