@@ -151,14 +151,16 @@ impl Recommendation {
         grouped(excluded).into_iter().map(|(rule, stores)| (rule, stores.join(", "))).collect()
     }
 
-    /// The two after the best and its ties: `A, B` in order, or `A or B` if their rounds do not
-    /// tell them apart.
+    /// The two after the best and its ties: `A, B` in order, or `A or B` if nothing orders them.
     pub fn next(&self) -> Option<String> {
         self.best()?;
         let mut others = self.ranking.iter().skip(1).filter(|it| !it.excluded && !it.tied);
         let first = others.next()?;
         let Some(second) = others.next() else { return Some(first.title()) };
-        let word = if first.is_tied_with(second, 1) { " or" } else { "," };
+        let speeds = (first.ops_per_second, second.ops_per_second);
+        let objections = |it: &RankedStore| it.count(RuleEffect::Against);
+        let are_alike = objections(first) == objections(second) && speeds == (None, None);
+        let word = if are_alike || first.is_tied_with(second, 1) { " or" } else { "," };
         Some(format!("{}{word} {}", first.title(), second.title()))
     }
 }

@@ -12,6 +12,7 @@ use sessile_results::server_limits::default_memory_mib;
 use crate::candidate::{Candidate, StorageMedium};
 use crate::measured::{Restarts, SlowSweep};
 use crate::paced::MissedRate;
+use crate::practices::{PRACTICES, Practice};
 use crate::site::Site;
 use crate::size;
 use crate::thresholds::{BOTS_MANY, FELT, LOAD_MAX, MEMORY_PART, MEMORY_UNKNOWN, SESSIONS_ALIKE};
@@ -119,7 +120,7 @@ pub const RULES: &[Rule] = &[
     }),
     rule("takes-no-lock", RuleEffect::Against, |site, it| {
         let why = "parallel requests of a visitor overwrite each other's changes";
-        (is_unlocked(it) && !site.comes_with(&it.title())).then(|| why.to_owned())
+        (is_unlocked(it) && !lives_without_lock(site, it)).then(|| why.to_owned())
     }),
     rule("host-is-lost", RuleEffect::Against, |site, it| {
         let why = "a web server that fails takes its visitors' sessions along";
@@ -202,9 +203,9 @@ pub const RULES: &[Rule] = &[
         (!site.restart_may_log_out).then_some(why)
     }),
     rule("comes-without-lock", RuleEffect::Note, |site, it| {
-        let why = "the application comes with it and lives with that: parallel requests of a \
-                   visitor overwrite each other's changes";
-        (is_unlocked(it) && site.comes_with(&it.title())).then(|| why.to_owned())
+        let why = "no handler of the application takes a lock, and it lives with that: parallel \
+                   requests of a visitor overwrite each other's changes";
+        (is_unlocked(it) && lives_without_lock(site, it)).then(|| why.to_owned())
     }),
     rule("sweep-needed", RuleEffect::Note, |_, it| {
         let why = if it.is_ours {
@@ -268,6 +269,13 @@ fn is_installed(site: &Site, server: &str) -> bool {
 
 fn is_unlocked(it: &Candidate) -> bool {
     it.after_death == AfterDeath::NoLock && it.capabilities.shared_by_processes
+}
+
+/// Whether it is a handler of a product that has none with a lock.
+fn lives_without_lock(site: &Site, it: &Candidate) -> bool {
+    let takes_lock = |practice: &Practice| practice.after_death() != AfterDeath::NoLock;
+    let has_lock = PRACTICES.iter().any(|it| site.comes_with(&it.title()) && takes_lock(it));
+    site.comes_with(&it.title()) && !has_lock
 }
 
 /// Fast enough is a part of the closed loop, or a rate that it kept up with.

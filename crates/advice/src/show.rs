@@ -155,7 +155,7 @@ fn rule_text(fired: &FiredRule) -> String {
 /// The table of site kinds: the best stores. Below it each site, and which rules excluded stores.
 pub fn table(site_kinds: &[SiteKind], results: &[Report], known: &'static [StoreEntry]) -> String {
     let answers = answers(site_kinds, results, known);
-    let mut table = ResultTable::new("", ["kind of site", "recommended", "then, in order"]);
+    let mut table = ResultTable::new("", ["kind of site", "recommended", "then"]);
     let mut words = String::new();
     for (kind, answer) in &answers {
         table.row([

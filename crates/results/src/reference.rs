@@ -173,7 +173,6 @@ pub const REFERENCES: &[Reference] = &[
         name: "redis-magento",
         sentence: "Redis as Magento's own handler uses it: a hash with its lock, in six round \
                    trips",
-        only_throughput: true,
         ..IN_REDIS
     },
     Reference {

@@ -109,12 +109,18 @@ fn a_handler_that_the_product_does_not_have_is_not_taken_for_a_store_of_ours() {
 fn the_own_handler_of_magento_is_judged_by_its_row_and_is_a_candidate_there_only() {
     let rows = || {
         let own = row("redis-magento", "default", 9_000.0);
-        vec![own, row("redis-four-trips", "default", 20_000.0), row("redis", "default", 30_000.0)]
+        let unlocked = row("mysql-unlocked", "default", 40_000.0);
+        let redis = [("redis-four-trips", 20_000.0), ("redis", 30_000.0)];
+        let redis = redis.map(|(store, rate)| row(store, "default", rate));
+        [own, unlocked].into_iter().chain(redis).collect::<Vec<_>>()
     };
     let recommendation = of_kind("Magento on three hosts", &[results(rows())]);
     assert_eq!(best(&recommendation), "magento-redis", "{recommendation}");
     let said = |rule: &str| why(&recommendation, "magento-redis", rule).is_some();
     assert!(!said("lock-ends-with-process") && !said("woken"), "{recommendation}");
+    // Magento has handlers with a lock.
+    let against = rules(named(&recommendation, "pdo-mysql#nolock"), RuleEffect::Against);
+    assert_eq!(against, ["takes-no-lock"], "{recommendation}");
     let shopware = of_kind("Shopware", &[results(rows())]);
     assert!(!shopware.ranking.iter().any(|it| it.store == "magento-redis"), "{shopware}");
     assert_eq!(handlers_without_row().collect::<Vec<_>>(), ["apcu"]);

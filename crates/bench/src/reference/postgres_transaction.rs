@@ -6,8 +6,8 @@
 //! and writes by two statements without a transaction, as the handlers of Drupal and Django do:
 //! updates of two at once are lost. Table and connection have what those of our store have: room on
 //! each page for the next version of a row, an index on a moment that commits do not move (`due`,
-//! never later than the expiry), payloads that are not compressed, and plans that are made once and
-//! not compiled.
+//! never later than the expiry), payloads that are not compressed, and plans that are made once, go
+//! by an index and are not compiled.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,7 +33,9 @@ const TABLE: &str = "BEGIN; SELECT pg_advisory_xact_lock(1);
         CREATE INDEX sessions_due ON sessions (due);
     END IF; END $$; COMMIT";
 
-const SETTINGS: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan";
+/// A plan that is made once, for an empty table, would scan it for ever.
+const SETTINGS: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off;
+    SET enable_seqscan = off; SET enable_bitmapscan = off";
 
 /// Prepared on each connection; their names are their indexes.
 const STATEMENTS: [&str; 8] = [

@@ -1,14 +1,15 @@
 //! Sessions in Redis as Magento's own handler (php-redis-session-abstract) keeps them, with the
 //! library's defaults.
 //!
-//! A session is a hash. HINCRBY of its field `lock` gives 1 to whoever has the lock, and the others
-//! try again every half a second. A request takes six round trips: SELECT; HINCRBY; HMGET; the
-//! holder and a life of six hours; the holder once more; the payload, the lock set to 0, a counter
-//! of writes and the session's life. The library compresses payloads above 2 KiB, which this row
-//! does not, and breaks a lock after 15 seconds.
+//! A session is a hash. HINCRBY of its field `lock` gives 1 to whoever has the lock; the others try
+//! again every half a second, and break it after 30 seconds. A request takes six round trips:
+//! SELECT; HINCRBY; HMGET; the holder and a life of six hours; the holder once more; the payload,
+//! the lock set to 0, a counter of writes and the session's life. Unlike the library the row keeps
+//! its connection, compresses nothing (the library does from 2 KiB on), lets any number wait
+//! (the library refuses above six), and can give a lock up without writing.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::ConnectionLike;
 use sessile_core::{Error, ErrorKind, Result};
@@ -21,6 +22,8 @@ use crate::worker::protocol::OpenRequest;
 
 /// The library's `SLEEP_TIME`.
 const POLL: Duration = Duration::from_millis(500);
+/// The library's `DEFAULT_BREAK_AFTER`.
+const BREAK_AFTER: Duration = Duration::from_secs(30);
 const HOURS_6: u64 = 6 * 3_600;
 
 struct RedisMagento {
@@ -28,6 +31,7 @@ struct RedisMagento {
     keys: Vec<String>,
     holder: String,
     ttl: Duration,
+    break_after: Duration,
     out: Option<Vec<u8>>,
     begun: Option<usize>,
 }
@@ -38,12 +42,27 @@ pub(super) fn open(place: &Path, opening: &OpenRequest) -> Result<Box<dyn Conten
         keys: ids(opening).map(|id| format!("sess_{id}")).collect(),
         holder: format!("{}|localhost", std::process::id()),
         ttl: opening.ttl,
+        break_after: opening.lock_ttl.unwrap_or(BREAK_AFTER),
         out: None,
         begun: None,
     }))
 }
 
 impl RedisMagento {
+    fn select(&mut self) -> Result<()> {
+        redis::cmd("SELECT").arg(0).exec(self.connection.as_mut()).map_err(failed)
+    }
+
+    fn get(&mut self, session: usize) -> Result<()> {
+        let key = self.keys.get(session).ok_or_else(unprepared)?;
+        let mut get = redis::cmd("HMGET");
+        get.arg(key).arg("data").arg("writes");
+        let found: (Option<Vec<u8>>, Option<u64>) =
+            get.query(self.connection.as_mut()).map_err(failed)?;
+        self.out = found.0;
+        Ok(())
+    }
+
     fn write(&mut self, session: usize, payload: &[u8], ttl: Duration) -> Result<()> {
         let key = self.keys.get(session).ok_or_else(unprepared)?;
         let mut write = redis::pipe();
@@ -65,27 +84,26 @@ impl Contender for RedisMagento {
     }
 
     fn read(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        self.select()?;
+        self.get(session)?;
         let key = self.keys.get(session).ok_or_else(unprepared)?;
-        let mut read = redis::cmd("HMGET");
-        read.arg(key).arg("data").arg("writes");
-        let found: (Option<Vec<u8>>, Option<u64>) =
-            read.query(self.connection.as_mut()).map_err(failed)?;
-        self.out = found.0;
+        let mut keep = redis::cmd("EXPIRE");
+        keep.arg(key).arg(HOURS_6).exec(self.connection.as_mut()).map_err(failed)?;
         Ok(self.out.as_deref())
     }
 
     fn begin(&mut self, session: usize) -> Result<Option<&[u8]>> {
+        self.select()?;
         let key = self.keys.get(session).ok_or_else(unprepared)?;
-        let connection = self.connection.as_mut();
-        redis::cmd("SELECT").arg(0).exec(connection).map_err(failed)?;
+        let (start, connection) = (Instant::now(), self.connection.as_mut());
         let mut take = redis::cmd("HINCRBY");
         take.arg(key).arg("lock").arg(1);
         wait_for_lock(POLL, || {
             let taken: u64 = take.query(connection).map_err(failed)?;
-            Ok(taken == 1)
+            Ok(taken == 1 || start.elapsed() >= self.break_after)
         })?;
         self.begun = Some(session);
-        self.read(session)?;
+        self.get(session)?;
         let key = self.keys.get(session).ok_or_else(unprepared)?;
         let mut hold = redis::pipe();
         let holder = hold.cmd("HMSET").arg(key).arg("pid").arg(&self.holder);

@@ -125,6 +125,7 @@ fn large_payloads_are_saved_by_the_rows_of_handlers_too() {
         [
             "files-flock",
             "redis-four-trips",
+            "redis-magento",
             "memcached-four-trips",
             "memcached-ignored",
             "mysql-transaction",

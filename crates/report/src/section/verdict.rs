@@ -115,7 +115,7 @@ pub(super) fn in_words(tier: Durability) -> &'static str {
 }
 
 fn overview(answers: &[(SiteKind, Recommendation)], tier: Durability, ids: &ElementIds) -> Markup {
-    let columns = ["kind of site", "use", RATE, "p99 in \u{b5}s", "space", "then, in order"];
+    let columns = ["kind of site", "use", RATE, "p99 in \u{b5}s", "space", "then"];
     let caption = format!("Recommended by kind of site; tier {} or stronger", tier.name());
     let mut table = HtmlTable::new(caption, &columns).wordy();
     for (kind, answer) in answers {
