@@ -137,6 +137,18 @@ save(SV *holder, SV *payload, IV changed = -1, bool headers_open = false, bool e
     OUTPUT:
 	RETVAL
 
+# The next save sets the owner of the session.
+void
+set_owner(SV *holder, SV *owner)
+    INIT:
+	sessile_error error;
+	sessile_code code;
+	sessile_bytes name = owner_of(aTHX_ owner);
+	held_session *held = session_of(aTHX_ holder);
+    CODE:
+	code = sessile_request_set_owner(held->request, held->opened->store, name, &error);
+	check(aTHX_ code, &error);
+
 # Gives the lock back. The next save takes it again.
 void
 give_back(SV *holder)

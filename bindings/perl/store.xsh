@@ -92,6 +92,22 @@ destroy(SV *self, SV *id)
 	check(aTHX_ code, &error);
 
 UV
+revoke(SV *self, SV *owner, SV *but = &PL_sv_undef)
+    INIT:
+	sessile_error error;
+	uint64_t ended = 0;
+	sessile_bytes name = owner_of(aTHX_ owner);
+	SV *copy = sv_mortalcopy(but);
+	sessile_bytes kept = SvOK(copy) ? bytes_of(aTHX_ copy) : (sessile_bytes) { "", 0 };
+	sessile_code code;
+    CODE:
+	code = sessile_revoke(store_of(aTHX_ self)->store, name, kept, &ended, &error);
+	check(aTHX_ code, &error);
+	RETVAL = ended;
+    OUTPUT:
+	RETVAL
+
+UV
 collect(SV *self, bool all = false)
     INIT:
 	sessile_error error;

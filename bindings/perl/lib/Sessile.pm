@@ -68,6 +68,15 @@ sub decoder {
     };
 }
 
+# Dies if the store keeps no owners: otherwise only a log-in would show it.
+sub check_owners {
+    my ($self) = @_;
+    my $session = {};
+    Sessile::Session::unopened($session, $self, new_id());
+    Sessile::Session::set_owner($session, undef);
+    return;
+}
+
 sub begin {
     my ($self, $id) = @_;
     my $session = bless {}, 'Sessile::Session';
@@ -96,6 +105,18 @@ sub commit {
 sub touch {
     my ($self) = @_;
     return $self->save($self->{payload}, 0);
+}
+
+# Names the owner that a hash has under a key, if it is another one than what is stored has there.
+sub name_owner {
+    my ($holder, $key, $data, $decode) = @_;
+    my $stored = stored($holder) // '';
+    my $before = length $stored ? ($decode->($stored) // {})->{$key} : undef;
+    my $owner  = $data->{$key} // '';
+    die Sessile::Error->new('invalid-argument', "the owner under the key $key is a reference")
+        if ref $owner;
+    set_owner($holder, length $owner ? $owner : undef) if $owner ne ($before // '');
+    return;
 }
 
 sub release {
@@ -157,7 +178,8 @@ returns the store that is open already.
 
 C<begin($id)> locks and reads a session, C<read_only($id)> reads it without its lock; both return a
 session. C<peek($id)> is the payload, or undef. C<destroy($id)> waits for nobody, and what a request
-saves that had the session open is refused. C<touch($id)> lets a session live longer.
+saves that had the session open is refused. C<revoke($owner, $but)> ends all sessions of an owner, but
+for the one with the id C<$but>, and returns their number. C<touch($id)> lets a session live longer.
 C<collect($all)> removes expired sessions, where they do not go by themselves, and returns their
 number: few, or all. C<counters> is a hash of what could not be saved or locked so far. C<label> is
 the URL without secrets. C<Sessile::new_id($digits)> is a random hexadecimal id.
@@ -170,7 +192,8 @@ request has changed the session in between. C<hold> takes the lock again after a
 C<stale> at once. Both saves return C<stored>, C<touched>,
 C<nothing>, C<logged-out> (another request has destroyed the session; nothing is stored),
 C<replaced> (it has another id by now) or C<ended> (the end of its lifetime). C<touch> saves what was
-read. C<regenerate($new_id, $keeps)> gives it another id and keeps the lock; unless C<$keeps> is
+read. C<set_owner($owner)> makes the next save say whose session it is, for example by the number of its
+user; undef takes that away. C<regenerate($new_id, $keeps)> gives it another id and keeps the lock; unless C<$keeps> is
 false, the old id shows the session as it was before, for the grace. C<destroy> is a log-out.
 C<release> gives the lock back; so does the end of the object.
 

@@ -292,6 +292,37 @@ subtest 'save tells if another request has had the session in between' => sub {
     is_deeply { %session }, { _session_id => $id, mine => 1, theirs => 1 };
 };
 
+subtest 'the owner is the value of a key' => sub {
+    my $url  = "sessile:$dir/owners";
+    my $args = { Url => $url, Owner => 'user', Serialize => 'JSON' };
+    my %id;
+    for my $user (17, 18) {
+        tie my %session, 'Apache::Session::Sessile', undef, $args;
+        $id{$user} = $session{_session_id};
+        untie %session;
+        tie %session, 'Apache::Session::Sessile', $id{$user}, $args;
+        $session{user} = $user;
+        untie %session;
+    }
+    my $sessions = Sessile->shared($url);
+    is $sessions->peek($id{17}), '{"user":17}', 'a number stays one';
+    is $sessions->revoke(17), 1, 'named at the log-in';
+    is $sessions->peek($id{17}), undef;
+    for my $nobody (undef, '') {
+        tie my %session, 'Apache::Session::Sessile', $id{18}, $args;
+        is $sessions->revoke($session{user}, $session{_session_id}), 0, 'but for this one';
+        $session{user} = $nobody;
+        untie %session;
+        is $sessions->revoke(18), 0, 'and no longer after it';
+        tie %session, 'Apache::Session::Sessile', $id{18}, $args;
+        $session{user} = 18;
+    }
+    is $sessions->revoke(18), 1;
+    my $elsewhere = { %$args, Url => 'files:' . tempdir(CLEANUP => 1) . '?php=1' };
+    ok !eval { tie my %session, 'Apache::Session::Sessile', undef, $elsewhere; 1 };
+    is ref $@ && $@->kind, 'unsupported', 'a store that keeps none';
+};
+
 # A store was found by the arguments alone.
 subtest 'the store of $Url' => sub {
     my @ids = map {

@@ -184,6 +184,23 @@ subtest 'merge: requests run in parallel' => sub {
     is_deeply $store->fetch($id), { cart => { pen => 1, book => 1 }, user => 'me' };
 };
 
+subtest 'the owner is the value of a key' => sub {
+    my $store = store(owner => 'user');
+    my @ids = map { Sessile::new_id() } 1 .. 2;
+    $store->store($ids[0], { user => 17 });
+    $store->store($ids[1], { cart => 1 });
+    my $session = $store->fetch($ids[1]);
+    $session->{user} = 17;
+    $store->store($ids[1], $session);
+    undef $session;
+    is $store->{sessions}->revoke(17, $ids[0]), 1;
+    is $store->fetch($ids[1]), undef;
+    $session = $store->fetch($ids[0]);
+    delete $session->{user};
+    $store->store($ids[0], $session);
+    is $store->{sessions}->revoke(17), 0, 'nobody is logged in any more';
+};
+
 subtest 'what has not changed is not written' => sub {
     for my $store (store(), store(url => "sessile:$dir/json", serializer => 'JSON')) {
         my $id = 'c' x 40;

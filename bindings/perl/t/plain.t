@@ -148,6 +148,27 @@ subtest 'the kinds are those of the table' => sub {
     is Sessile::_kind(@rows + 1), undef, 'the table is complete';
 };
 
+subtest 'the sessions of one user' => sub {
+    my ($here, $there, $other) = map { Sessile::new_id() } 1 .. 3;
+    my $commit = sub {
+        my ($id, $owner) = @_;
+        my $session = $sessions->begin($id);
+        $session->set_owner($owner);
+        $session->commit('cart');
+    };
+    $commit->($_, "Zo\x{eb}")            for $here, $there;
+    $commit->($other, "Zo\x{eb}");
+    $commit->($other, undef);
+    # The same text, as bytes and as characters.
+    my $wide = "Zo\x{eb}\x{100}";
+    chop $wide;
+    is $sessions->revoke($wide, $here), 1, 'all but this one';
+    is_deeply [map { $sessions->peek($_) } $here, $there, $other], ['cart', undef, 'cart'];
+    is $sessions->revoke($wide), 1;
+    is $sessions->peek($here), undef;
+    is kind_of(sub { $sessions->revoke('') }), 'invalid-argument';
+};
+
 subtest 'expired sessions' => sub {
     my $brief = Sessile->new(url(), expires => 0.02);
     my $id    = Sessile::new_id();

@@ -46,12 +46,13 @@ sub opened {
     my ($args) = @_;
     no warnings 'uninitialized';
     my $key = join "\0", $Url,
-        @$args{qw(Serialize Url Directory Expires LockWait Concurrency Conflict)};
+        @$args{qw(Serialize Url Directory Expires LockWait Concurrency Conflict Owner)};
     return $opened{$key} //= do {
         use warnings;
         my $name = $args->{Serialize} // 'Storable';
         die "Concurrency => 'merge' needs Serialize => 'JSON': Storable's bytes cannot be merged\n"
             if ($args->{Concurrency} // '') eq 'merge' and $name ne 'JSON';
+        sessions($args)->check_owners if defined $args->{Owner};
         [sessions($args), serialiser($name)];
     };
 }
@@ -105,6 +106,9 @@ sub _store {
     my $status = $self->{status};
     return if $status & DELETED;
     if ($status & (NEW | MODIFIED)) {
+        my $owner = $self->{args}{Owner};
+        Sessile::Session::name_owner($self, $owner, $self->{data}, $self->{opened}[2])
+            if defined $owner;
         Sessile::Session::save($self, $self->_bytes, 1);
         $self->{status} = SYNCED;
     }
@@ -208,6 +212,11 @@ changed at its top, too.
     Concurrency  exclusive (default) or merge, which needs JSON
     Conflict     with merge, when two requests have changed one value: last (default) wins, or fail
     IDLength     digits of a new id (32)
+    Owner        key of the session that has the user, such as user_id; a store that keeps no owners
+                 (memcached) is refused
+
+With C<Owner>, C<< Sessile->shared($url)->revoke($user) >> ends the sessions of a user who has logged in
+since.
 
 C<LockDirectory> and C<Transaction> are taken and mean nothing. Storable is the default because
 sessions of Perl have objects and references in them. JSON is for sessions that another language

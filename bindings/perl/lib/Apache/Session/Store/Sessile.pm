@@ -9,6 +9,8 @@ sub new { return bless {}, $_[0] }
 sub hold {
     my ($session) = @_;
     return if Sessile::Session::is_open($session);
+    die "Owner is an argument of Apache::Session::Sessile only\n"
+        if defined +($session->{args} // {})->{Owner};
     my $sessions = Apache::Session::Sessile::sessions($session->{args} // {});
     my $id = $session->{data}{_session_id};
     # Without a record it is opened all the same: the lock is wanted.
@@ -83,7 +85,7 @@ Apache::Session::Store::Sessile - a store for Apache::Session::Flex
 =head1 DESCRIPTION
 
 For applications with a serialiser or ids of their own; others take L<Apache::Session::Sessile>,
-which is faster and has the same arguments. The session is locked from its first use, with C<Lock>
+which is faster and has the same arguments and C<Owner>. The session is locked from its first use, with C<Lock>
 set to another class, too. C<save> gives the lock back; if another request has changed the session
 when the next C<save> or C<untie> stores, that dies, and nothing is lost.
 

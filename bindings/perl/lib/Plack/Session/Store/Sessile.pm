@@ -11,12 +11,14 @@ sub new {
     my ($class, %given) = @_;
     my $url         = delete $given{url} // die "Plack::Session::Store::Sessile needs a url\n";
     my $concurrency = delete $given{concurrency} // 'exclusive';
+    my $owner       = delete $given{owner};
     my $serializer  = delete $given{serializer} // ($concurrency eq 'merge' ? 'JSON' : 'Storable');
     die "concurrency is exclusive or merge\n" if $concurrency !~ /\A(?:exclusive|merge)\z/;
     die "concurrency => 'merge' needs the serializer JSON: Storable's bytes cannot be merged\n"
         if $concurrency eq 'merge' and $serializer ne 'JSON';
-    my $self = bless { held => {}, merge => $concurrency eq 'merge' }, $class;
+    my $self = bless { held => {}, merge => $concurrency eq 'merge', owner => $owner }, $class;
     $self->{sessions} = Sessile->shared($url, %given, merge => $self->{merge});
+    $self->{sessions}->check_owners if defined $owner;
     @$self{qw(encode decode)} = $serializer eq 'JSON' ? Sessile::json()
         : $serializer eq 'Storable' ? _storable()
         : die "serializer is Storable or JSON\n";
@@ -81,6 +83,8 @@ sub store {
     # What another language has written is other text, and is no change.
     my $same = length $read && ($payload eq $read
         or $self->{merge} && $payload eq $self->{encode}->($self->_decoded($read)));
+    Sessile::Session::name_owner($holder, $self->{owner}, $session, $self->{decode})
+        if !$same and defined $self->{owner};
     Sessile::Session::save($holder, $payload, $same ? 0 : 1);
     Sessile::Session::give_back($holder);
     return;
@@ -132,7 +136,8 @@ what was changed is not known.
 =head2 Arguments
 
 C<url>; C<concurrency>: C<exclusive> (default) or C<merge>, in which requests run in parallel and each
-applies its changes; C<serializer>: C<Storable> (default), or C<JSON>, which C<merge> needs. The
-settings of L<Sessile>, such as C<expires> and C<lock_wait>.
+applies its changes; C<serializer>: C<Storable> (default), or C<JSON>, which C<merge> needs; C<owner>: the key of the
+session that has the user, such as C<user_id>. Then C<< Sessile->shared($url)->revoke($user) >> ends the
+sessions of a user who has logged in since. A store that keeps no owners (memcached) is refused. The settings of L<Sessile>, such as C<expires> and C<lock_wait>.
 
 =cut
