@@ -66,7 +66,12 @@ pub(crate) fn servers(candidates: &[Candidate]) -> Option<String> {
         .collect();
     let servers: Vec<String> =
         servers.iter().map(|(name, flags)| format!("{name}: {}", settings(flags))).collect();
-    (!servers.is_empty()).then(|| format!("servers were measured with {}", servers.join("; ")))
+    let shared = match servers.iter().any(|it| it.starts_with("mariadbd")) {
+        true => "; MariaDB's setting is that of the whole server: orders in it lose as much",
+        false => "",
+    };
+    (!servers.is_empty())
+        .then(|| format!("servers were measured with {}{shared}", servers.join("; ")))
 }
 
 /// The settings in a command line that say what is synced and how much is cached.

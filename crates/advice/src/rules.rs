@@ -163,7 +163,7 @@ pub const RULES: &[Rule] = &[
         let why = match it.capabilities.server {
             Some(server) if !is_installed(site, server) => return None,
             Some(server) => format!("the application has a handler for it, and {server} is there"),
-            None => "the application has it: nothing is to be installed".to_owned(),
+            None => "the application has a handler for it, and it needs no server".to_owned(),
         };
         it.in_use.then_some(why)
     }),

@@ -204,7 +204,7 @@ pub const REFERENCES: &[Reference] = &[
     },
     Reference {
         name: "mysql-transaction",
-        sentence: "MySQL as today's handlers use it: a transaction with a row lock, held over the \
+        sentence: "MySQL as Symfony's handler uses it: a transaction with a row lock, held over the \
                    request",
         ..IN_MYSQL
     },
@@ -224,7 +224,7 @@ pub const REFERENCES: &[Reference] = &[
     },
     Reference {
         name: "postgres-transaction",
-        sentence: "PostgreSQL as today's handlers use it: a transaction with a row lock, held \
+        sentence: "PostgreSQL as Symfony's handler uses it: a transaction with a row lock, held \
                    over the request",
         ..IN_POSTGRES
     },

@@ -67,8 +67,8 @@ pub const ENTRY: StoreEntry = StoreEntry {
     open,
     exists: StoreEntry::ALWAYS_EXISTS,
     drop: Err(
-        "end the processes that use it; a restart of the server empties it, and on one that others \
-         use as well the items expire",
+        "end the processes that use it; `flush_all` empties the server, and on one that others use \
+         as well the items expire",
     ),
 };
 

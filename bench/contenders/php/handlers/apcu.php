@@ -1,6 +1,6 @@
 <?php
-// Sessions in APCu, as applications do it: shared by the processes of one pool, without a lock,
-// gone with the pool. What does not fit any more makes APCu forget all of them.
+// Sessions in APCu, as applications do it: shared by all processes of one php-fpm, without a lock,
+// gone with its master. What does not fit any more makes APCu forget all of them.
 
 final class ApcuHandler implements SessionHandlerInterface
 {

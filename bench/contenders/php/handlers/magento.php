@@ -10,13 +10,15 @@ spl_autoload_register(function (string $class) use ($directory): void {
     is_file($file) && require $file;
 });
 
-// Every setting but these has the library's default.
+// Every setting but these has the library's default. A first life of its own, and one for robots,
+// would end sessions that the benchmark counts.
 $getters = '';
 $interface = Cm\RedisSession\Handler\ConfigInterface::class;
 foreach (get_class_methods($interface) as $getter) {
     $value = match ($getter) {
         'getHost' => "'$socket'",
         'getPersistentIdentifier' => "'sessions'",
+        'getFirstLifetime', 'getBotFirstLifetime', 'getBotLifetime' => "'0'",
         'getLifetime' => (int) ini_get('session.gc_maxlifetime'),
         default => 'null',
     };

@@ -1,5 +1,5 @@
 <?php
-// Sessions in a database through PDO, the way that frameworks have as their default: a request is a
+// Sessions in a database through PDO, as Symfony's PdoSessionHandler by default: a request is a
 // transaction that holds the row of its session, so that others on the same session wait. The path
 // is a DSN. Connections stay, statements are sent in one trip. SQLite locks no rows: there a
 // request holds the database. With `contender.lock = 0` each statement is a transaction of its own

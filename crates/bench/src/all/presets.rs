@@ -95,14 +95,14 @@ const SYNCED_SECONDS: f64 = 2.0;
 pub(super) fn options(entry: &SeriesEntry, quick: bool) -> Options {
     let own = match entry.form {
         ExperimentForm::Plain => plain(entry.experiment, quick),
-        // A quarter of the sessions of the largest site that is judged by `1s`. Each that is filled
-        // in is synced by itself in the tier `commit`.
+        // As many sessions as `cycle` has: a site that may lose some is judged by the rows of both,
+        // databases by those of `1s`. In `commit` each that is filled in is synced by itself.
         ExperimentForm::InTier(tier) => Options {
             workers: Some(vec![8]),
-            sessions: Some(match (quick, tier) {
-                (true, _) | (false, Durability::Commit) => vec![5_000],
-                (false, _) => vec![25_000],
-            }),
+            sessions: match tier {
+                Durability::Commit => Some(vec![5_000]),
+                _ => plain(Experiment::Cycle, quick).sessions,
+            },
             seconds: Some(SYNCED_SECONDS),
             rounds: quick.then_some(2),
             ..Options::default()
@@ -224,6 +224,21 @@ mod tests {
         assert_eq!(tiers(Experiment::Cycle, second, false), [second, commit]);
         assert_eq!(tiers(Experiment::Faults, none, true), [second]);
         assert_eq!(tiers(Experiment::Faults, commit, true), [commit]);
+    }
+
+    /// Databases had half as many sessions in `1s` as other stores had in `none`: where a site is
+    /// judged by both, they were not measured.
+    #[test]
+    fn stores_are_compared_among_as_many_sessions_in_1s_as_in_none() {
+        for quick in [false, true] {
+            let cycles = ORDER.iter().filter(|entry| entry.experiment == Experiment::Cycle);
+            let sessions = |form| {
+                let entry = cycles.clone().find(|entry| entry.form == form).unwrap();
+                options(entry, quick).sessions
+            };
+            let synced = sessions(ExperimentForm::InTier(Durability::Second));
+            assert_eq!(sessions(ExperimentForm::Plain), synced);
+        }
     }
 
     /// A sample of 0.2 seconds met a sync in one of five cases.

@@ -64,8 +64,8 @@ const fn pdo(
     Handler { name, save_handler: "user", save_path, extensions, package, source, ..PLAIN }
 }
 
-/// Drupal's handler has no transaction around the request that holds the row of its session; the
-/// frameworks' handlers do.
+/// Drupal's handler has no transaction around the request that holds the row of its session;
+/// Symfony's has.
 const fn without_lock(handler: Handler) -> Handler {
     Handler { variant: "nolock", at_start: &[("contender.lock", "0")], ..handler }
 }

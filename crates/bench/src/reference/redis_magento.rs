@@ -2,11 +2,12 @@
 //! library's defaults.
 //!
 //! A session is a hash. HINCRBY of its field `lock` gives 1 to whoever has the lock; the others try
-//! again every half a second, and break it after 30 seconds. A request takes six round trips:
+//! again every half a second, and break it after 30 seconds (the library also frees that of a dead
+//! process of the same host, after about 10). A request takes six round trips:
 //! SELECT; HINCRBY; HMGET; the holder and a life of six hours; the holder once more; the payload,
 //! the lock set to 0, a counter of writes and the session's life. Unlike the library the row keeps
 //! its connection, compresses nothing (the library does from 2 KiB on), lets any number wait
-//! (the library refuses above six), and can give a lock up without writing.
+//! (the library refuses the sixth), and can give a lock up without writing.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
