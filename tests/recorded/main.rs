@@ -92,7 +92,8 @@ fn the_record_is_of_a_whole_run_without_faults_in_a_release_build() {
     }
 }
 
-/// The titles of rows whose ranges do not overlap, and the number of rows.
+/// The titles of rows whose ranges do not overlap and whose medians differ by more than a tenth, and
+/// the number of rows. On a quiet machine ranges are a few per cent wide.
 fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
     let rows = one.results.iter().filter_map(|row| {
         let same = |it: &&Row| {
@@ -105,7 +106,8 @@ fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
     let rows: Vec<(&Row, &Row)> = rows.collect();
     let apart = rows.iter().filter(|(one, other)| {
         let (one, other) = (one.figures.ops_per_second, other.figures.ops_per_second);
-        one.low > other.high || other.low > one.high
+        let ratio = one.median / other.median;
+        (one.low > other.high || other.low > one.high) && !(0.9..1.0 / 0.9).contains(&ratio)
     });
     (
         apart.map(|(row, _)| format!("{}@{}", row.subject.title(), row.question.workers)).collect(),
@@ -113,7 +115,7 @@ fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
     )
 }
 
-/// The second was measured an hour after the first.
+/// The second was measured right after the first.
 #[test]
 fn two_recorded_runs_with_the_same_seed_agree_in_nine_rows_of_ten() {
     let (first, second) = (record(RECORD), record("bench/record/cycle-again.json"));
@@ -126,11 +128,10 @@ fn two_recorded_runs_with_the_same_seed_agree_in_nine_rows_of_ten() {
     assert_eq!(rows, first.results.len(), "the second run lacks rows");
     assert!(apart_rows.len() * 10 <= rows, "of {rows} rows {apart_rows:?} are apart");
     let mut slower = second.clone();
-    slower
-        .results
-        .iter_mut()
-        .for_each(|row| row.figures.ops_per_second.high = row.figures.ops_per_second.low / 2.0);
-    slower.results.iter_mut().for_each(|row| row.figures.ops_per_second.low /= 4.0);
+    for row in &mut slower.results {
+        let rates = &mut row.figures.ops_per_second;
+        (rates.high, rates.median, rates.low) = (rates.low / 2.0, rates.low / 3.0, rates.low / 4.0);
+    }
     assert!(apart(first, &slower).0.len() * 10 > rows, "nothing is ever apart");
 }
 
