@@ -42,8 +42,8 @@ static void check(pTHX_ sessile_code code, const sessile_error *error)
 	log_messages(aTHX);
 }
 
-/* An owner, the same bytes whatever Perl keeps its text in. Undef takes it away. Of a copy: a number
- * of the application stays one, and an element of a tied hash is fetched. */
+/* An owner, the same bytes whatever Perl keeps its text in. Undef takes it away. Of a copy: a
+ * number of the application stays one, and an element of a tied hash is fetched. */
 static sessile_bytes owner_of(pTHX_ SV *value)
 {
 	STRLEN length = 0;

@@ -150,7 +150,8 @@ pub fn site_kinds(installed: &[String], durability: Durability) -> Vec<SiteKind>
         ),
         kind(
             "Drupal or TYPO3",
-            "nine of ten visitors have no session; editors may have to log in again after a restart",
+            "nine of ten visitors have no session; editors may have to log in again after a \
+             restart",
             busy(&cms, 5_000, 10.0, 1.0),
         ),
         kind(

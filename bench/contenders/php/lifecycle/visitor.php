@@ -1,6 +1,7 @@
 <?php
 // The only request of a visitor who brings no cookie along: it starts a session, as code does that
-// calls session_start() on each page. Most visitors leave it empty; with `stores=1` something is put into it.
+// calls session_start() on each page. Most visitors leave it empty; with `stores=1` something is
+// put into it.
 // `eager=1` takes back the rule that an empty session of our own handler is not stored.
 // `sessile bench lifecycle` counts what came of it.
 
