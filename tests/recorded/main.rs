@@ -92,8 +92,8 @@ fn the_record_is_of_a_whole_run_without_faults_in_a_release_build() {
     }
 }
 
-/// The titles of rows whose ranges do not overlap and whose medians differ by more than a tenth, and
-/// the number of rows. On a quiet machine ranges are a few per cent wide.
+/// The titles of rows whose ranges do not overlap and whose medians differ by more than a tenth,
+/// and the number of rows. On a quiet machine ranges are a few per cent wide.
 fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
     let rows = one.results.iter().filter_map(|row| {
         let same = |it: &&Row| {

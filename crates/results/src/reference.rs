@@ -204,8 +204,8 @@ pub const REFERENCES: &[Reference] = &[
     },
     Reference {
         name: "mysql-transaction",
-        sentence: "MySQL as Symfony's handler uses it: a transaction with a row lock, held over the \
-                   request",
+        sentence: "MySQL as Symfony's handler uses it: a transaction with a row lock, held over \
+                   the request",
         ..IN_MYSQL
     },
     Reference {
