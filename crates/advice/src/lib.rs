@@ -209,7 +209,7 @@ pub fn recommend(site: &Site, results: &[Report], known: &'static [StoreEntry]) 
             .then(strengths(b).cmp(&strengths(a)))
             .then(a.title().cmp(&b.title()))
     });
-    mark_ties(&mut ranking);
+    mark_ties(site, &mut ranking);
     let mut notes = basis::basis(site, question.as_ref(), results);
     notes.extend(basis::servers(&candidates));
     notes.extend(of_ranking(site, &ranking, question.as_ref()));
@@ -234,10 +234,18 @@ pub fn recommend(site: &Site, results: &[Report], known: &'static [StoreEntry]) 
 }
 
 /// Compares the best with all of its rivals.
-fn mark_ties(ranking: &mut [RankedStore]) {
+fn mark_ties(site: &Site, ranking: &mut [RankedStore]) {
     let Some((best, others)) = ranking.split_first_mut() else { return };
     let rivals = others.iter().filter(|it| best.is_rival_of(it)).count();
-    others.iter_mut().for_each(|it| it.tied = best.is_tied_with(it, rivals));
+    for it in others {
+        let is_other_database = best.is_rival_of(it) && are_of_database(site, [best, it]);
+        it.tied = is_other_database || best.is_tied_with(it, rivals);
+    }
+}
+
+/// Whether both are handlers of a product for its database, of which it has one.
+fn are_of_database(site: &Site, both: [&RankedStore; 2]) -> bool {
+    both.iter().all(|it| it.medium == StorageMedium::ServerDisk && site.comes_with(&it.title()))
 }
 
 fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
@@ -285,12 +293,18 @@ fn of_ranking(site: &Site, ranking: &[RankedStore], question: Option<&Conditions
                 format!("not measured, so they come after those that are: {titles}")
             }));
         notes.extend(of_question(site, question));
-        let first = ranking.first().map(RankedStore::title).unwrap_or_default();
-        notes.extend(ranking.iter().filter(|it| it.tied).map(|tied| {
+        let ties = ranking
+            .first()
+            .into_iter()
+            .flat_map(|best| ranking.iter().filter(|it| it.tied).map(move |tied| (best, tied)));
+        notes.extend(ties.map(|(best, tied)| {
+            let (first, other) = (best.title(), tied.title());
+            if are_of_database(site, [best, tied]) {
+                return format!("{first} or {other}: that of the database which the site has");
+            }
             format!(
-                "the rounds do not tell {} from {first}: take either, or measure with more \
-                 --rounds",
-                tied.title()
+                "the rounds do not tell {other} from {first}: take either, or measure with more \
+                 --rounds"
             )
         }));
     }

@@ -188,7 +188,14 @@ pub const RULES: &[Rule] = &[
     }),
     rule("stronger-tier", RuleEffect::Note, |site, it| {
         let tier = it.tier.filter(|tier| *tier > site.durability)?.name();
-        Some(format!("judged in tier {tier}, in which it is run"))
+        let of_database = match it.medium {
+            StorageMedium::ServerDisk => {
+                "the weakest in which a database is run; as installed it \
+                                          is in commit"
+            }
+            _ => "in which it is run",
+        };
+        Some(format!("judged in tier {tier}, {of_database}"))
     }),
     rule("lost-within-tier", RuleEffect::Note, |site, it| {
         let Restarts { sessions_lost, updates_lost, kills } =

@@ -14,6 +14,11 @@ fn time(us: f64) -> String {
     }
 }
 
+/// A percentile, if there were enough calls for it.
+fn told(operations: u64, wanted: u64, percentile: String) -> String {
+    if operations < wanted { "-".to_owned() } else { percentile }
+}
+
 /// Source B in PHP: starts with and without garbage collection.
 pub fn starts(record: &Collection) -> String {
     let rows = languages(record, "php").into_iter().filter_map(|row| {
@@ -28,7 +33,8 @@ pub fn starts(record: &Collection) -> String {
             gc.to_owned(),
             grouped(row.figures.operations as f64),
         ];
-        let times = [of.p50, of.p99, of.p999, of.max].map(time);
+        let tail = |calls: u64, us: f64| told(row.figures.operations, calls, time(us));
+        let times = [time(of.p50), tail(1_000, of.p99), tail(10_000, of.p999), time(of.max)];
         Some([code(&row.subject.title())].into_iter().chain(counts).chain(times).collect())
     });
     table(&["handler", "sessions", "gc", "starts", "median", "p99", "p99.9", "longest"], rows)
@@ -57,7 +63,10 @@ pub fn deletion(record: &Collection) -> String {
         let cells = [code(&title), removed, figure(removal.seconds), begins].into_iter();
         cells
             .chain(both(|row| row.figures.latency_us.p50))
-            .chain(both(|row| row.figures.latency_us.p99))
+            .chain([alone, deleting].map(|row| {
+                let figures = &row.figures;
+                told(figures.operations, 1_000, figure(figures.latency_us.p99 / 1e3))
+            }))
             .collect()
     });
     let head = [

@@ -139,6 +139,16 @@ fn a_product_lives_with_its_own_handler_without_a_lock_and_others_are_warned_of_
     let both = [results(rows()), results(at_tier(Durability::None, rows()))];
     let cms = of_kind("Drupal or TYPO3", &both);
     assert_eq!(best(&cms), "pdo-mysql#nolock", "{cms}");
+    // Speed does not choose the database of a site.
+    let with_faster = || {
+        let faster = row("postgres-unlocked", "default", 9_000.0);
+        rows().into_iter().chain([faster]).collect::<Vec<_>>()
+    };
+    let faster = [results(with_faster()), results(at_tier(Durability::None, with_faster()))];
+    let either = of_kind("Drupal or TYPO3", &faster);
+    let recommended = either.recommended.as_deref();
+    assert_eq!(recommended, Some("pdo-postgres#nolock or pdo-mysql#nolock"), "{either}");
+    assert!(either.notes.iter().any(|note| note.ends_with("which the site has")), "{either}");
     let said = why(&cms, "pdo-mysql#nolock", "comes-without-lock").unwrap();
     assert!(said.contains("overwrite each other"), "{said}");
     let shopware = of_kind("Shopware", &both);

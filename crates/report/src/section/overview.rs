@@ -93,10 +93,11 @@ fn chart(run: &ExperimentRows<'_>, tier: Durability, ids: &ElementIds) -> Markup
                 figcaption {
                     "Each request takes the lock, reads, changes and saves a session; "
                     (with_noun(most, "worker")) " at a time; tier " (tier.name()) " promises "
-                    (verdict::in_words(tier)) ". "
+                    (verdict::in_words(tier.name())) ". "
                     "One request in a thousand takes longer than p99.9. "
                     "A name before brackets is a handler that sites have, judged by the row in "
-                    "the brackets, which does the same. "
+                    "the brackets, which sends the same commands; what the handler takes in PHP "
+                    "is in no row. "
                     "Stores behind a socket do more than those inside the process."
                 }
             }

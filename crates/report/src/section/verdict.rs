@@ -48,10 +48,13 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     }
 }
 
-/// The best store of each kind of site, in one sentence that says the tiers.
+/// The best store of each kind of site, in one sentence that says the tiers in which they are
+/// judged.
 pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
-    let answers = judged(runs).into_iter();
-    let uses = grouped(answers.map(|(kind, it)| ((it.recommended, it.site.durability), kind.name)));
+    let uses = grouped(judged(runs).into_iter().map(|(kind, it)| {
+        let tier = it.best().and_then(|best| best.tier).unwrap_or(it.site.durability.name());
+        ((it.recommended, tier), kind.name)
+    }));
     html! {
         @for (number, ((store, tier), kinds)) in uses.iter().enumerate() {
             @if number > 0 { "; " }
@@ -59,9 +62,9 @@ pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
                 Some(store) => { (begin(number, "use ")) strong { (store) } }
                 None => { (begin(number, "no verdict")) }
             }
-            " for " (kinds.join(", ")) ", in tier " (tier.name())
-            ", which promises " (in_words(*tier))
-            @if store.is_none() { " (" code { "--durability " (tier.name()) } " measures that)" }
+            " for " (kinds.join(", ")) ", in tier " (tier)
+            ", which promises " (in_words(tier))
+            @if store.is_none() { " (" code { "--durability " (tier) } " measures that)" }
         }
         "."
     }
@@ -106,8 +109,8 @@ pub(super) fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
 }
 
 /// What a tier promises.
-pub(super) fn in_words(tier: Durability) -> &'static str {
-    match tier.name() {
+pub(super) fn in_words(tier: &str) -> &'static str {
+    match tier {
         "none" => "nothing about a power cut",
         "1s" => "that all but the last second survives a power cut",
         _ => "that every commit survives a power cut",
