@@ -93,7 +93,8 @@ fn the_record_is_of_a_whole_run_without_faults_in_a_release_build() {
 }
 
 /// The titles of rows whose ranges do not overlap and whose medians differ by more than a tenth,
-/// and the number of rows. On a quiet machine ranges are a few per cent wide.
+/// and the number of rows. On a quiet machine ranges are a few per cent wide, and the machine's
+/// speed drifts by as much within minutes.
 fn apart(one: &Report, other: &Report) -> (Vec<String>, usize) {
     let rows = one.results.iter().filter_map(|row| {
         let same = |it: &&Row| {
@@ -130,7 +131,7 @@ fn two_recorded_runs_with_the_same_seed_agree_in_nine_rows_of_ten() {
     let mut slower = second.clone();
     for row in &mut slower.results {
         let rates = &mut row.figures.ops_per_second;
-        (rates.high, rates.median, rates.low) = (rates.low / 2.0, rates.low / 3.0, rates.low / 4.0);
+        (rates.high, rates.median, rates.low) = (rates.low * 0.5, rates.low * 0.5, rates.low * 0.5);
     }
     assert!(apart(first, &slower).0.len() * 10 > rows, "nothing is ever apart");
 }

@@ -107,21 +107,13 @@ sub touch {
     return $self->save($self->{payload}, 0);
 }
 
-# Names the owner that a hash has under a key, if it is another one than what is stored has there.
+# Names the owner that a hash has under a key. One that is set already costs nothing.
 sub name_owner {
-    my ($holder, $key, $data, $decode) = @_;
-    my $stored = stored($holder) // '';
-    my $before = length $stored ? ($decode->($stored) // {})->{$key} : undef;
-    my $owner  = $data->{$key} // '';
+    my ($holder, $key, $data) = @_;
+    my $owner = $data->{$key} // '';
     die Sessile::Error->new('invalid-argument', "the owner under the key $key is a reference")
         if ref $owner;
-    set_owner($holder, length $owner ? $owner : undef) if $owner ne ($before // '');
-    return;
-}
-
-sub release {
-    my ($self) = @_;
-    $self->close;
+    set_owner($holder, length $owner ? $owner : undef);
     return;
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use sessile_core::Durability;
 use sessile_results::grouping::grouped;
 use sessile_results::number::count;
 use sessile_results::{Environment, Report, comparability_notes};
@@ -66,8 +67,16 @@ pub(crate) fn servers(candidates: &[Candidate]) -> Option<String> {
         .collect();
     let servers: Vec<String> =
         servers.iter().map(|(name, flags)| format!("{name}: {}", settings(flags))).collect();
-    let shared = match servers.iter().any(|it| it.starts_with("mariadbd")) {
-        true => "; MariaDB's setting is that of the whole server: orders in it lose as much",
+    let syncs_less = |it: &Candidate| {
+        it.capabilities.server == Some("mariadbd")
+            && it.measured.server_flags.is_some()
+            && it.tier.is_some_and(|tier| tier < Durability::Commit)
+    };
+    let shared = match candidates.iter().any(syncs_less) {
+        true => {
+            "; this setting of MariaDB is that of the whole server: orders in it lose their last \
+             second, too"
+        }
         false => "",
     };
     (!servers.is_empty())

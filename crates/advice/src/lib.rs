@@ -70,7 +70,7 @@ pub struct RankedStore {
     /// Whether the site cannot use it.
     pub excluded: bool,
     /// Whether it will do as well as the recommended one: as few objections, and a speed that the
-    /// rounds do not tell from its.
+    /// rounds do not tell from its; or the handler of the same product for another database.
     pub tied: bool,
     /// Locked requests a second.
     pub ops_per_second: Option<f64>,
@@ -238,14 +238,17 @@ fn mark_ties(site: &Site, ranking: &mut [RankedStore]) {
     let Some((best, others)) = ranking.split_first_mut() else { return };
     let rivals = others.iter().filter(|it| best.is_rival_of(it)).count();
     for it in others {
-        let is_other_database = best.is_rival_of(it) && are_of_database(site, [best, it]);
-        it.tied = is_other_database || best.is_tied_with(it, rivals);
+        it.tied = are_of_database(site, [best, it]) || best.is_tied_with(it, rivals);
     }
 }
 
-/// Whether both are handlers of a product for its database, of which it has one.
+/// Whether both are handlers of a product for its database, of which it has one: no speed chooses.
 fn are_of_database(site: &Site, both: [&RankedStore; 2]) -> bool {
-    both.iter().all(|it| it.medium == StorageMedium::ServerDisk && site.comes_with(&it.title()))
+    let [one, other] = both.map(|it| it.count(RuleEffect::Against));
+    let is_of_database = |it: &&RankedStore| {
+        !it.excluded && it.medium == StorageMedium::ServerDisk && site.comes_with(&it.title())
+    };
+    one == other && both.iter().all(is_of_database)
 }
 
 fn rank(site: &Site, candidate: &Candidate) -> RankedStore {
@@ -293,21 +296,24 @@ fn of_ranking(site: &Site, ranking: &[RankedStore], question: Option<&Conditions
                 format!("not measured, so they come after those that are: {titles}")
             }));
         notes.extend(of_question(site, question));
-        let ties = ranking
-            .first()
-            .into_iter()
-            .flat_map(|best| ranking.iter().filter(|it| it.tied).map(move |tied| (best, tied)));
-        notes.extend(ties.map(|(best, tied)| {
-            let (first, other) = (best.title(), tied.title());
-            if are_of_database(site, [best, tied]) {
-                return format!("{first} or {other}: that of the database which the site has");
-            }
-            format!(
-                "the rounds do not tell {other} from {first}: take either, or measure with more \
-                 --rounds"
-            )
-        }));
     }
+    let ties = ranking
+        .first()
+        .into_iter()
+        .flat_map(|best| ranking.iter().filter(|it| it.tied).map(move |tied| (best, tied)));
+    notes.extend(ties.map(|(best, tied)| {
+        let (first, other) = (best.title(), tied.title());
+        if are_of_database(site, [best, tied]) {
+            return format!(
+                "{first} or {other}: that of the database which the site has; the figures are \
+                 those of {first}"
+            );
+        }
+        format!(
+            "the rounds do not tell {other} from {first}: take either, or measure with more \
+             --rounds"
+        )
+    }));
     notes.extend(titles(|it| it.bytes_in != it.medium).map(|titles| {
         format!(
             "the space of {titles} is memory, by which the server has grown; what it takes of the \

@@ -2,6 +2,7 @@
 
 use sessile_results::Collection;
 use sessile_results::Row;
+use sessile_results::statistics::is_told;
 
 use super::{code, figure, grouped, languages, row, run, table, titles};
 
@@ -15,8 +16,8 @@ fn time(us: f64) -> String {
 }
 
 /// A percentile, if there were enough calls for it.
-fn told(operations: u64, wanted: u64, percentile: String) -> String {
-    if operations < wanted { "-".to_owned() } else { percentile }
+fn told(quantile: f64, row: &Row, percentile: String) -> String {
+    if is_told(quantile, row.figures.operations) { percentile } else { "-".to_owned() }
 }
 
 /// Source B in PHP: starts with and without garbage collection.
@@ -33,8 +34,8 @@ pub fn starts(record: &Collection) -> String {
             gc.to_owned(),
             grouped(row.figures.operations as f64),
         ];
-        let tail = |calls: u64, us: f64| told(row.figures.operations, calls, time(us));
-        let times = [time(of.p50), tail(1_000, of.p99), tail(10_000, of.p999), time(of.max)];
+        let tail = |quantile: f64, us: f64| told(quantile, row, time(us));
+        let times = [time(of.p50), tail(0.99, of.p99), tail(0.999, of.p999), time(of.max)];
         Some([code(&row.subject.title())].into_iter().chain(counts).chain(times).collect())
     });
     table(&["handler", "sessions", "gc", "starts", "median", "p99", "p99.9", "longest"], rows)
@@ -63,10 +64,10 @@ pub fn deletion(record: &Collection) -> String {
         let cells = [code(&title), removed, figure(removal.seconds), begins].into_iter();
         cells
             .chain(both(|row| row.figures.latency_us.p50))
-            .chain([alone, deleting].map(|row| {
-                let figures = &row.figures;
-                told(figures.operations, 1_000, figure(figures.latency_us.p99 / 1e3))
-            }))
+            .chain(
+                [alone, deleting]
+                    .map(|row| told(0.99, row, figure(row.figures.latency_us.p99 / 1e3))),
+            )
             .collect()
     });
     let head = [

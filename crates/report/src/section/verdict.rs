@@ -48,11 +48,18 @@ pub(super) fn body(runs: &PageReports<'_>, ids: &ElementIds) -> Markup {
     }
 }
 
-/// The best store of each kind of site, in one sentence that says the tiers in which they are
-/// judged.
+/// The weakest first.
+const ALL: [Durability; 3] = [Durability::None, Durability::Second, Durability::Commit];
+
+/// The best store of each kind of site, in one sentence that says the weakest tier in which it and
+/// its ties are judged.
 pub(super) fn sentence(runs: &PageReports<'_>) -> Markup {
     let uses = grouped(judged(runs).into_iter().map(|(kind, it)| {
-        let tier = it.best().and_then(|best| best.tier).unwrap_or(it.site.durability.name());
+        let ties = it.ranking.iter().filter(|it| it.tied);
+        let judged_in: Vec<&str> =
+            it.best().into_iter().chain(ties).filter_map(|it| it.tier).collect();
+        let weakest = ALL.map(Durability::name).into_iter().find(|tier| judged_in.contains(tier));
+        let tier = weakest.unwrap_or(it.site.durability.name());
         ((it.recommended, tier), kind.name)
     }));
     html! {
@@ -102,9 +109,8 @@ pub(super) fn tiers(runs: &PageReports<'_>) -> Vec<Durability> {
         .filter(|row| row.question.op == "cycle")
         .map(|row| row.question.durability.as_str())
         .collect();
-    let all = [Durability::None, Durability::Second, Durability::Commit];
     let measured: Vec<Durability> =
-        all.into_iter().filter(|tier| names.contains(&tier.name())).collect();
+        ALL.into_iter().filter(|tier| names.contains(&tier.name())).collect();
     if measured.is_empty() { vec![Durability::None] } else { measured }
 }
 
@@ -184,7 +190,7 @@ fn reasons(kind: &SiteKind, answer: &Recommendation, ids: &ElementIds) -> Markup
         details {
             summary {
                 "Why for " (kind.name)
-                @if let Some(best) = answer.best() { ": " strong { (best.title()) } }
+                @if let Some(stores) = &answer.recommended { ": " strong { (stores) } }
             }
             p.conditions { "Judged as: " (answer.site.to_string()) "." }
             @if !table.is_empty() { (table.draw(ids)) }

@@ -107,8 +107,7 @@ sub _store {
     return if $status & DELETED;
     if ($status & (NEW | MODIFIED)) {
         my $owner = $self->{args}{Owner};
-        Sessile::Session::name_owner($self, $owner, $self->{data}, $self->{opened}[2])
-            if defined $owner;
+        Sessile::Session::name_owner($self, $owner, $self->{data}) if defined $owner;
         Sessile::Session::save($self, $self->_bytes, 1);
         $self->{status} = SYNCED;
     }
@@ -215,7 +214,7 @@ changed at its top, too.
     Owner        key of the session that has the user, such as user_id; a store that keeps no owners
                  (memcached) is refused
 
-With C<Owner>, C<< Sessile->shared($url)->revoke($user) >> ends the sessions of a user who has logged in
+With C<Owner>, C<< Sessile->shared($url)->revoke($user) >> ends the sessions of a user that were changed
 since.
 
 C<LockDirectory> and C<Transaction> are taken and mean nothing. Storable is the default because

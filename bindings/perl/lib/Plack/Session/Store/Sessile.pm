@@ -83,7 +83,7 @@ sub store {
     # What another language has written is other text, and is no change.
     my $same = length $read && ($payload eq $read
         or $self->{merge} && $payload eq $self->{encode}->($self->_decoded($read)));
-    Sessile::Session::name_owner($holder, $self->{owner}, $session, $self->{decode})
+    Sessile::Session::name_owner($holder, $self->{owner}, $session)
         if !$same and defined $self->{owner};
     Sessile::Session::save($holder, $payload, $same ? 0 : 1);
     Sessile::Session::give_back($holder);
@@ -138,6 +138,6 @@ what was changed is not known.
 C<url>; C<concurrency>: C<exclusive> (default) or C<merge>, in which requests run in parallel and each
 applies its changes; C<serializer>: C<Storable> (default), or C<JSON>, which C<merge> needs; C<owner>: the key of the
 session that has the user, such as C<user_id>. Then C<< Sessile->shared($url)->revoke($user) >> ends the
-sessions of a user who has logged in since. A store that keeps no owners (memcached) is refused. The settings of L<Sessile>, such as C<expires> and C<lock_wait>.
+sessions of a user that were changed since. A store that keeps no owners (memcached) is refused. The settings of L<Sessile>, such as C<expires> and C<lock_wait>.
 
 =cut
