@@ -142,12 +142,10 @@ void
 set_owner(SV *holder, SV *owner)
     INIT:
 	sessile_error error;
-	sessile_code code;
 	sessile_bytes name = owner_of(aTHX_ owner);
 	held_session *held = session_of(aTHX_ holder);
     CODE:
-	code = sessile_request_set_owner(held->request, held->opened->store, name, &error);
-	check(aTHX_ code, &error);
+	check(aTHX_ sessile_request_set_owner(held->request, held->opened->store, name, &error), &error);
 
 # Gives the lock back. The next save takes it again.
 void

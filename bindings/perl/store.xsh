@@ -74,22 +74,18 @@ touch(SV *self, SV *id)
 	sessile_key key = { { NULL, 0 }, { NULL, 0 } };
 	opened_store *opened = store_of(aTHX_ self);
 	sessile_ttl ttl = { opened->rules.idle_ms, opened->rules.lifetime_ms };
-	sessile_code code;
     CODE:
 	key.id = bytes_of(aTHX_ id);
-	code = sessile_touch(opened->store, key, ttl, &error);
-	check(aTHX_ code, &error);
+	check(aTHX_ sessile_touch(opened->store, key, ttl, &error), &error);
 
 void
 destroy(SV *self, SV *id)
     INIT:
 	sessile_error error;
 	sessile_key key = { { NULL, 0 }, { NULL, 0 } };
-	sessile_code code;
     CODE:
 	key.id = bytes_of(aTHX_ id);
-	code = sessile_destroy(store_of(aTHX_ self)->store, key, &error);
-	check(aTHX_ code, &error);
+	check(aTHX_ sessile_destroy(store_of(aTHX_ self)->store, key, &error), &error);
 
 UV
 revoke(SV *self, SV *owner, SV *but = &PL_sv_undef)
@@ -99,10 +95,8 @@ revoke(SV *self, SV *owner, SV *but = &PL_sv_undef)
 	sessile_bytes name = owner_of(aTHX_ owner);
 	SV *copy = sv_mortalcopy(but);
 	sessile_bytes kept = SvOK(copy) ? bytes_of(aTHX_ copy) : (sessile_bytes) { "", 0 };
-	sessile_code code;
     CODE:
-	code = sessile_revoke(store_of(aTHX_ self)->store, name, kept, &ended, &error);
-	check(aTHX_ code, &error);
+	check(aTHX_ sessile_revoke(store_of(aTHX_ self)->store, name, kept, &ended, &error), &error);
 	RETVAL = ended;
     OUTPUT:
 	RETVAL
@@ -112,10 +106,8 @@ collect(SV *self, bool all = false)
     INIT:
 	sessile_error error;
 	uint64_t removed = 0;
-	sessile_code code;
     CODE:
-	code = sessile_collect(store_of(aTHX_ self)->store, all, &removed, &error);
-	check(aTHX_ code, &error);
+	check(aTHX_ sessile_collect(store_of(aTHX_ self)->store, all, &removed, &error), &error);
 	RETVAL = removed;
     OUTPUT:
 	RETVAL
