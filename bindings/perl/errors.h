@@ -42,17 +42,6 @@ static void check(pTHX_ sessile_code code, const sessile_error *error)
 	log_messages(aTHX);
 }
 
-/* An owner, the same bytes whatever Perl keeps its text in. Undef takes it away. Of a copy: a
- * number of the application stays one, and an element of a tied hash is fetched. */
-static sessile_bytes owner_of(pTHX_ SV *value)
-{
-	STRLEN length = 0;
-	SV *copy = sv_mortalcopy(value);
-	const char *data = SvOK(copy) ? SvPVutf8(copy, length) : NULL;
-
-	return (sessile_bytes) { data, length };
-}
-
 /* May run code of the application, for a value that is an object or tied. So arguments come before
  * the session, which such code can let go of. */
 static sessile_bytes bytes_of(pTHX_ SV *value)

@@ -137,12 +137,11 @@ save(SV *holder, SV *payload, IV changed = -1, bool headers_open = false, bool e
     OUTPUT:
 	RETVAL
 
-# The next save sets the owner of the session.
 void
-set_owner(SV *holder, SV *owner)
+_set_owner(SV *holder, SV *owner)
     INIT:
 	sessile_error error;
-	sessile_bytes name = owner_of(aTHX_ owner);
+	sessile_bytes name = SvOK(owner) ? bytes_of(aTHX_ owner) : (sessile_bytes) { NULL, 0 };
 	held_session *held = session_of(aTHX_ holder);
     CODE:
 	check(aTHX_ sessile_request_set_owner(held->request, held->opened->store, name, &error), &error);
@@ -164,15 +163,12 @@ hold(SV *holder)
     INIT:
 	sessile_error error;
 	sessile_record record;
-	sessile_key key = { { NULL, 0 }, { NULL, 0 } };
-	sessile_bytes stored;
 	sessile_code code;
-	bool same;
 	held_session *held = session_of(aTHX_ holder);
     CODE:
 	if (held->given_back && !held->opened->rules.merge) {
-		key.id = bytes_of(aTHX_ held->id);
-		stored = bytes_of(aTHX_ held->stored);
+		sessile_key key = { { NULL, 0 }, bytes_of(aTHX_ held->id) };
+		sessile_bytes stored = bytes_of(aTHX_ held->stored);
 		code = sessile_request_reopen(held->request, held->opened->store, key.id, stored, &error);
 		if (code == SESSILE_OK) {
 			code = sessile_peek(held->opened->store, key, &record, &error);
@@ -181,7 +177,7 @@ hold(SV *holder)
 			sessile_request_reset(held->request);
 			fail(aTHX_ &error);
 		}
-		same = !record.found || (record.payload_length == stored.length
+		bool same = !record.found || (record.payload_length == stored.length
 			&& memcmp(record.payload, stored.data, stored.length) == 0);
 		sessile_record_free(&record);
 		if (!same) {

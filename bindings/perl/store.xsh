@@ -52,12 +52,9 @@ peek(SV *self, SV *id)
     INIT:
 	sessile_error error;
 	sessile_record record;
-	sessile_key key = { { NULL, 0 }, { NULL, 0 } };
-	sessile_code code;
+	sessile_key key = { { NULL, 0 }, bytes_of(aTHX_ id) };
     CODE:
-	key.id = bytes_of(aTHX_ id);
-	code = sessile_peek(store_of(aTHX_ self)->store, key, &record, &error);
-	if (code != SESSILE_OK) {
+	if (sessile_peek(store_of(aTHX_ self)->store, key, &record, &error) != SESSILE_OK) {
 		fail(aTHX_ &error);
 	}
 	RETVAL = record.found ? newSVpvn(record.payload_length ? record.payload : "",
@@ -71,30 +68,27 @@ void
 touch(SV *self, SV *id)
     INIT:
 	sessile_error error;
-	sessile_key key = { { NULL, 0 }, { NULL, 0 } };
+	sessile_key key = { { NULL, 0 }, bytes_of(aTHX_ id) };
 	opened_store *opened = store_of(aTHX_ self);
-	sessile_ttl ttl = { opened->rules.idle_ms, opened->rules.lifetime_ms };
     CODE:
-	key.id = bytes_of(aTHX_ id);
-	check(aTHX_ sessile_touch(opened->store, key, ttl, &error), &error);
+	check(aTHX_ sessile_touch(opened->store, key,
+		(sessile_ttl) { opened->rules.idle_ms, opened->rules.lifetime_ms }, &error), &error);
 
 void
 destroy(SV *self, SV *id)
     INIT:
 	sessile_error error;
-	sessile_key key = { { NULL, 0 }, { NULL, 0 } };
+	sessile_key key = { { NULL, 0 }, bytes_of(aTHX_ id) };
     CODE:
-	key.id = bytes_of(aTHX_ id);
 	check(aTHX_ sessile_destroy(store_of(aTHX_ self)->store, key, &error), &error);
 
 UV
-revoke(SV *self, SV *owner, SV *but = &PL_sv_undef)
+_revoke(SV *self, SV *owner, SV *but)
     INIT:
 	sessile_error error;
 	uint64_t ended = 0;
-	sessile_bytes name = owner_of(aTHX_ owner);
-	SV *copy = sv_mortalcopy(but);
-	sessile_bytes kept = SvOK(copy) ? bytes_of(aTHX_ copy) : (sessile_bytes) { "", 0 };
+	sessile_bytes name = bytes_of(aTHX_ owner);
+	sessile_bytes kept = bytes_of(aTHX_ but);
     CODE:
 	check(aTHX_ sessile_revoke(store_of(aTHX_ self)->store, name, kept, &ended, &error), &error);
 	RETVAL = ended;

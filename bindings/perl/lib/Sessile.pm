@@ -68,6 +68,19 @@ sub decoder {
     };
 }
 
+# An owner as bytes, the same whatever Perl keeps its text in. Of a copy: a number of the application
+# stays one, and an element of a tied hash is fetched.
+sub owner_bytes {
+    my ($owner) = @_;
+    utf8::encode($owner) if defined $owner;
+    return $owner;
+}
+
+sub revoke {
+    my ($self, $owner, $but) = @_;
+    return $self->_revoke(owner_bytes($owner // ''), $but // '');
+}
+
 # Dies if the store keeps no owners: otherwise only a log-in would show it.
 sub check_owners {
     my ($self) = @_;
@@ -105,6 +118,13 @@ sub commit {
 sub touch {
     my ($self) = @_;
     return $self->save($self->{payload}, 0);
+}
+
+# The next save sets the owner of the session; undef takes it away.
+sub set_owner {
+    my ($self, $owner) = @_;
+    _set_owner($self, Sessile::owner_bytes($owner));
+    return;
 }
 
 # Names the owner that a hash has under a key. One that is set already costs nothing.
