@@ -108,7 +108,7 @@ fn apart(one: &Report, other: &Report) -> (Vec<String>, f64, usize) {
     let mut ratios: Vec<f64> =
         rows.iter().map(|(one, other)| rates(other).median / rates(one).median).collect();
     ratios.sort_by(f64::total_cmp);
-    let drift = ratios[ratios.len() / 2];
+    let drift = ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN);
     let apart = rows.iter().filter(|(one, other)| {
         let (one, other) = (rates(one), rates(other));
         one.low * drift > other.high || other.low > one.high * drift
