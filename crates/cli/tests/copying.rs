@@ -19,7 +19,7 @@ impl Pair {
     /// An old store with 250 sessions of different lives.
     fn filled() -> Pair {
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-        let url = format!("files:{}/old", dir.path().display());
+        let url = format!("files:{}/old shop", dir.path().display());
         let old = sessile_stores::open(&url, &Context::default()).unwrap();
         for number in 0..250 {
             let ttl = Ttl::sliding(Duration::from_secs(1_000 + number)).unwrap();
@@ -31,7 +31,7 @@ impl Pair {
 
     fn urls(&self) -> [String; 2] {
         let dir = self.dir.path().display();
-        [format!("files:{dir}/old"), format!("sqlite:{dir}/new.sqlite")]
+        [format!("files:{dir}/old shop"), format!("sqlite:{dir}/new shop+1.sqlite")]
     }
 
     fn new_store(&self) -> Sessions {
@@ -139,17 +139,19 @@ fn a_copy_says_that_the_new_store_keeps_no_owners() {
     assert!(pair.copy(&["--pause", "0"]).2.is_empty());
 }
 
-/// A visitor logged out after the switch, and the command was repeated.
+/// A visitor logged out after the switch, or all sessions had been moved to the old store: the
+/// command said so, and exit code 0 said that all was done.
 #[test]
-fn a_session_that_was_logged_out_in_the_new_store_is_not_copied_again() {
+fn a_session_that_has_ended_in_the_new_store_is_not_copied_again_and_told() {
     let pair = Pair::filled();
     pair.copy(&["--pause", "0"]);
     let new = pair.new_store();
     new.destroy(&key(9)).unwrap();
     for more in [&["--pause", "0"][..], &["--verify", "--pause", "0"]] {
-        let (code, told, _) = pair.copy(more);
-        assert_eq!(code, 0);
-        assert!(told.contains("1 session ended in one of the stores"), "{told}");
+        let (code, told, why) = pair.copy(more);
+        assert_eq!(code, 1);
+        assert!(told.contains("1 session left in the old store: ended in the new one"), "{told}");
+        assert!(why.contains("from where only `copy --move` takes them back"), "{why}");
     }
     assert!(new.peek(&key(9)).unwrap().is_none());
 }

@@ -101,15 +101,16 @@ pub fn examine(examination: &Examination) -> Result<Report> {
     let mut findings = Vec::new();
     if entry.decorates {
         for (option, inner) in url.inner_urls() {
-            if Layout::of(&inner).is_some() {
+            if Layout::of(inner).is_some() {
                 // Nothing is lost where sessions only leave it.
                 if option == "to" {
-                    examine_foreign(examination, &inner, &mut findings)?;
+                    examine_foreign(examination, inner, &mut findings)?;
                 }
                 continue;
             }
             // PHP has the outer URL.
-            let inner = Examination { url: inner, php: PhpSource::Nowhere, ..examination.clone() };
+            let (url, php) = (inner.to_owned(), PhpSource::Nowhere);
+            let inner = Examination { url, php, ..examination.clone() };
             findings.extend(examine(&inner)?.findings);
         }
         php::check(&Subject { examination, url: &url, entry, facts: &[] }, &mut findings);

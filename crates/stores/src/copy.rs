@@ -33,8 +33,10 @@ pub enum Compared {
     Same,
     /// The new store has a later version, or a copy whose life has changed since.
     Newer,
-    /// It has ended in one of the stores, or has another id there.
+    /// It has ended in the old store, or has another id there.
     Ended,
+    /// It has ended in the new store, or has another id there: a log-out, or a move to the old one.
+    EndedInNew,
 }
 
 /// Two stores.
@@ -99,14 +101,40 @@ impl Pair {
     ///
     /// `LockTimeout` while the session is held in the new store.
     pub fn copy(&self, key: &Key) -> Result<Compared> {
-        let Some(old) = self.old(key)? else { return Ok(Compared::Ended) };
+        let Some(mut old) = self.old(key)? else { return Ok(Compared::Ended) };
         let found = self.compared(&old, &self.to.find(key)?);
         if !found.is_behind() {
             return Ok(found);
         }
+        let found = self.write(key, &old, None)?;
+        let mut written = found;
+        // A save in the old store meanwhile is older than the copy, and yet the later version.
+        while written.is_behind() {
+            match self.old(key)? {
+                Some(now) if now == old => break,
+                Some(now) => {
+                    written = self.write(key, &now, Some(&old))?;
+                    old = now;
+                }
+                None => {
+                    self.to.destroy(key)?;
+                    return Ok(Compared::Ended);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes a version where the new store is behind it or has what was `copied` just now. Returns
+    /// what was found.
+    fn write(&self, key: &Key, old: &Record, copied: Option<&Record>) -> Result<Compared> {
         let Begun { mut lease, record, absence, moved } = self.to.begin(key, WAIT_MAX)?;
         let moved_to = moved.then(|| lease.key().clone());
-        let found = self.compared(&old, &Found { record, moved_to, absence });
+        let is_copy = |new: &Record| copied.is_some_and(|copied| new.payload == copied.payload);
+        let found = match &record {
+            Some(new) if moved_to.is_none() && is_copy(new) => Compared::Older,
+            _ => self.compared(old, &Found { record, moved_to, absence }),
+        };
         let Some(rest) = Ttl::rest_of(&old.head, self.clock.now()) else {
             return Ok(Compared::Ended);
         };
@@ -116,10 +144,6 @@ impl Pair {
                 lease.set_owner(old.head.owner)?;
             }
             lease.commit(&old.payload, rest)?;
-            if self.old(key)?.is_none() {
-                self.to.destroy(key)?;
-                return Ok(Compared::Ended);
-            }
         }
         Ok(found)
     }
@@ -133,12 +157,12 @@ impl Compared {
 
 fn compared(old: &Record, found: &Found, with_owners: bool) -> Compared {
     if found.moved_to.is_some() {
-        return Compared::Ended;
+        return Compared::EndedInNew;
     }
     let Some(new) = &found.record else {
         // Logged out in the new store, or replaced there.
         let is_known = found.absence != Absence::Unknown;
-        return if is_known { Compared::Ended } else { Compared::Missing };
+        return if is_known { Compared::EndedInNew } else { Compared::Missing };
     };
     let is_owned_alike = !with_owners || new.head.owner == old.head.owner;
     if new.payload == old.payload && has_life_of(&new.head, &old.head) && is_owned_alike {
@@ -168,7 +192,7 @@ fn unsupported(why: String) -> Error {
 
 /// The URL of the `migrate:` store of two others.
 pub fn migrate_url(from: &str, to: &str) -> String {
-    const IN_OPTION: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'&').add(b'#').add(b'+');
+    const IN_OPTION: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'&').add(b'#');
     let [from, to] = [from, to].map(|url| utf8_percent_encode(url, IN_OPTION));
     format!("migrate:?from={from}&to={to}")
 }

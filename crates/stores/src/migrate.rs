@@ -28,7 +28,7 @@ use crate::locks::process_local::ProcessLocal;
 use crate::locks::token;
 use crate::registry::{self, Context, Fixture, StoreEntry, option};
 use crate::several::{self, SweepPosition, open_inner};
-use crate::store_url::{StoreUrl, inner_url, invalid};
+use crate::store_url::{StoreUrl, invalid};
 
 const LOCK_TTL: &str = "lock_ttl_ms";
 
@@ -71,14 +71,11 @@ fn inner_urls(url: &StoreUrl) -> Result<[&str; 2]> {
 fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let [from, to] = inner_urls(url)?;
     let lock_ttl = url.text(LOCK_TTL).map(|value| (LOCK_TTL, value.to_owned()));
-    let open = |option, url_of_store: &str, side| {
-        let inner = inner_url(url_of_store);
-        match Layout::of(&inner) {
-            Some(_) => layouts::open_to_move(&inner, side, token::lock_ttl(url)?, &context.clock),
-            None => open_inner(("migrate:", option), url_of_store, lock_ttl.as_slice(), context),
-        }
+    let open = |option, inner: &str, side| match Layout::of(inner) {
+        Some(_) => layouts::open_to_move(inner, side, token::lock_ttl(url)?, &context.clock),
+        None => open_inner(("migrate:", option), inner, lock_ttl.as_slice(), context),
     };
-    let is_foreign = |url: &str| Layout::of(&inner_url(url)).is_some();
+    let is_foreign = |url: &str| Layout::of(url).is_some();
     let (old_forgets, new_forgets) = (is_foreign(from), is_foreign(to));
     if old_forgets && new_forgets {
         return Err(invalid("neither store is one of Sessile").advice(FORM));
@@ -94,7 +91,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
 
 fn exists(url: &StoreUrl) -> Result<bool> {
     let mut urls = inner_urls(url)?.into_iter();
-    urls.try_for_each(|url| registry::check_exists(&inner_url(url))).map(|()| true)
+    urls.try_for_each(registry::check_exists).map(|()| true)
 }
 
 struct Migrate {

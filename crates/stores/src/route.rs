@@ -34,7 +34,7 @@ use self::stub::Stub;
 use crate::locks::process_local::ProcessLocal;
 use crate::registry::{self, Context, Fixture, StoreEntry};
 use crate::several::{self, SweepPosition};
-use crate::store_url::{StoreUrl, inner_url};
+use crate::store_url::StoreUrl;
 
 pub const ENTRY: StoreEntry = StoreEntry {
     name: "route",
@@ -77,7 +77,7 @@ fn label(home: &Sessions, large: Option<&Sessions>, elsewhere: Option<&Sessions>
 
 fn exists(url: &StoreUrl) -> Result<bool> {
     let urls = ["home", "large", "bins_in"].into_iter().filter_map(|name| url.text(name));
-    let mut checked = urls.map(|url| registry::check_exists(&inner_url(url)));
+    let mut checked = urls.map(registry::check_exists);
     checked.try_for_each(|checked| checked).map(|()| true)
 }
 

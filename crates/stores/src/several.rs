@@ -10,7 +10,6 @@ use sessile_core::{
 
 use crate::locks::process_local::ProcessLocal;
 use crate::registry::{self, Context};
-use crate::store_url::inner_url;
 
 /// Opens the store of an option. `scheme` names the store that has the option.
 pub fn open_inner(
@@ -19,7 +18,7 @@ pub fn open_inner(
     defaults: &[(&str, String)],
     context: &Context,
 ) -> Result<Sessions> {
-    registry::open_inner(&inner_url(url), defaults, context).map_err(|error| {
+    registry::open_inner(url, defaults, context).map_err(|error| {
         let why = format!("the store of the option {option} cannot be opened: {error}");
         Error::new(error.kind().clone(), why).source(error).during(Operation::Open, scheme, None)
     })

@@ -64,7 +64,14 @@ impl StoreUrl {
                 .advice("write /absolute/path, scheme:/absolute/path or scheme://host:port")
         })?;
         let mut options = BTreeMap::new();
-        for (name, value) in url.query_pairs() {
+        let parts = url.query().unwrap_or_default().split('&').filter(|part| !part.is_empty());
+        for (part, (name, value)) in parts.zip(url.query_pairs()) {
+            // A plus sign in a URL is one, and no space.
+            let raw = part.split_once('=').map_or("", |(_, value)| value);
+            let value = match INNER_OPTIONS.contains(&&*name) {
+                true => percent_decode_str(raw).decode_utf8_lossy(),
+                false => value,
+            };
             if options.insert(name.clone().into_owned(), value.into_owned()).is_some() {
                 return Err(invalid(format!("option {} is given twice", shown(&name))));
             }
@@ -92,7 +99,7 @@ impl StoreUrl {
         }
         for (name, inner) in self.inner_urls() {
             // A malformed one may have a password anywhere; opening it fails.
-            let inner = StoreUrl::parse(&inner);
+            let inner = StoreUrl::parse(inner);
             let identity = inner.map_or("malformed".to_owned(), |inner| inner.identity());
             text.push_str(&format!("\n{name}={}:{identity}", identity.len()));
         }
@@ -100,8 +107,8 @@ impl StoreUrl {
     }
 
     /// The URLs of the stores of which this one is made, and the options that have them.
-    pub fn inner_urls(&self) -> impl Iterator<Item = (&'static str, String)> {
-        INNER_OPTIONS.iter().filter_map(|name| Some((*name, inner_url(self.text(name)?))))
+    pub fn inner_urls(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        INNER_OPTIONS.iter().filter_map(|name| Some((*name, self.text(name)?)))
     }
 
     /// A text for display that is meant to be a URL: without secrets, otherwise as it was written.
@@ -288,11 +295,6 @@ fn form_of_php(text: &str) -> Option<Error> {
         "write {path} for an engine in this directory, or files:{path}?php=1&depth={depth} for \
          PHP's files"
     )))
-}
-
-/// A URL from an option of another one: a plus sign was read as a space, and a URL has no spaces.
-pub fn inner_url(option: &str) -> String {
-    option.replace(' ', "+")
 }
 
 /// Takes the hosts after the first out of a URL: no standard has several. A comma may be written as

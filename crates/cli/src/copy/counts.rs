@@ -51,9 +51,8 @@ impl Counts {
 
     pub fn as_text(&self, arguments: &CopyArguments) -> String {
         let sessions = |number| units::with_noun(number, "session");
-        let [missing, older, same, newer, ended] =
-            [Compared::Missing, Compared::Older, Compared::Same, Compared::Newer, Compared::Ended]
-                .map(|found| self.of(found));
+        let [missing, older, same] = [Compared::Missing, Compared::Older, Compared::Same];
+        let [missing, older, same] = [missing, older, same].map(|found| self.of(found));
         let mut lines = if arguments.moves {
             vec![(self.moved, "moved")]
         } else if arguments.verify {
@@ -63,7 +62,11 @@ impl Counts {
         } else {
             vec![(missing, "copied"), (older, "replaced"), (same, "there already")]
         };
-        lines.extend([(newer, "newer in the new store"), (ended, "ended in one of the stores")]);
+        lines.extend([
+            (self.of(Compared::Newer), "newer in the new store"),
+            (self.of(Compared::Ended), "ended in the old store"),
+            (self.of(Compared::EndedInNew), "left in the old store: ended in the new one"),
+        ]);
         lines.retain(|(number, what)| *number > 0 || *what == "copied" || *what == "moved");
         let mut text: String =
             lines.iter().map(|(number, what)| format!("{} {what}\n", sessions(*number))).collect();
@@ -92,6 +95,7 @@ impl Counts {
             "same": self.of(Compared::Same),
             "newer": self.of(Compared::Newer),
             "ended": self.of(Compared::Ended),
+            "ended_in_new": self.of(Compared::EndedInNew),
             "moved": self.moved,
             "refused": refused,
             "seconds": seconds,
@@ -108,6 +112,14 @@ impl Counts {
             return Err(CommandFailure::found(format!(
                 "{} missing or older in the new store; run the command without --verify",
                 sessions(behind, "is", "are")
+            )));
+        }
+        let left = self.of(Compared::EndedInNew);
+        if left > 0 {
+            return Err(CommandFailure::found(format!(
+                "{} in the old store and ended in the new one: by a log-out there, which counts, \
+                 or by a move to the old store, from where only `copy --move` takes them back",
+                sessions(left, "is", "are")
             )));
         }
         if self.refused() > 0 {
@@ -127,6 +139,7 @@ fn is_of_one_session(error: &Error) -> bool {
         ErrorKind::LockTimeout { .. }
             | ErrorKind::TooLarge { .. }
             | ErrorKind::InvalidId
+            | ErrorKind::Denied
             | ErrorKind::Corrupt
             | ErrorKind::Stale
             | ErrorKind::Destroyed

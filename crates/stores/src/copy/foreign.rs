@@ -115,7 +115,7 @@ impl Import {
         let Some(life) = self.life(entry.used, entry.expires)? else { return ended };
         let found = self.to.find(&key)?;
         match absent(&found) {
-            Some(Compared::Ended) => return ended,
+            Some(gone @ Compared::EndedInNew) => return Ok((gone, None)),
             None if !found.record.iter().all(|new| life.may_be_later(&new.head)) => {
                 return Ok((Compared::Newer, None));
             }
@@ -179,20 +179,20 @@ impl Old {
 /// What a look-up without a record means.
 fn absent(found: &Found) -> Option<Compared> {
     if found.moved_to.is_some() {
-        return Some(Compared::Ended);
+        return Some(Compared::EndedInNew);
     }
     let is_known = found.absence != Absence::Unknown;
     match found.record {
         Some(_) => None,
         // Logged out in the new store, or replaced there.
-        None if is_known => Some(Compared::Ended),
+        None if is_known => Some(Compared::EndedInNew),
         None => Some(Compared::Missing),
     }
 }
 
 fn compared(old: &Old, found: &Found, with_owners: bool) -> Compared {
     let (None, Some(new)) = (absent(found), &found.record) else {
-        return absent(found).unwrap_or(Compared::Ended);
+        return absent(found).unwrap_or(Compared::EndedInNew);
     };
     let is_owned_alike = match old.session.owner {
         OwnerChange::Set(owner) if with_owners => owner == new.head.owner,
@@ -221,7 +221,7 @@ fn key_of(name: &EntryName) -> Result<Key> {
 
 fn endless() -> Error {
     Error::new(ErrorKind::Corrupt, "the session has no expiry")
-        .advice("give its key one in Redis (EXPIRE), or delete it")
+        .advice("give it one (in Redis: EXPIRE), or delete it")
 }
 
 #[cfg(all(test, feature = "memory"))]

@@ -218,7 +218,7 @@ fn what_has_ended_on_either_side_is_not_copied() {
     let mut case = Case::with(b"old");
     case.import.copy(&entry(Some(0), 1_440)).unwrap();
     case.import.to.destroy(&key()).unwrap();
-    assert_eq!(case.import.copy(&entry(Some(100), 2_000)).unwrap(), Compared::Ended);
+    assert_eq!(case.import.copy(&entry(Some(100), 2_000)).unwrap(), Compared::EndedInNew);
     assert_eq!(case.payload(), None);
 }
 

@@ -201,9 +201,30 @@ fn a_copy_of_an_id_that_was_replaced_copies_nothing() {
     assert!(new.find(&key("a")).unwrap().record.is_none());
     assert_eq!(copies.copy(&key("b")).unwrap(), Compared::Missing);
     new.destroy(&key("b")).unwrap();
-    assert_eq!(copies.copy(&key("b")).unwrap(), Compared::Ended, "it was logged out there");
-    assert_eq!(copies.compare(&key("b")).unwrap(), Compared::Ended);
+    assert_eq!(copies.copy(&key("b")).unwrap(), Compared::EndedInNew, "it was logged out there");
+    assert_eq!(copies.compare(&key("b")).unwrap(), Compared::EndedInNew);
     assert!(new.find(&key("b")).unwrap().record.is_none());
+}
+
+/// The copy waited for the session in the new store while a request saved in the old one: it wrote
+/// what it had read before, later than that save, so that each repetition took it for newer.
+#[test]
+fn a_save_while_a_copy_waits_is_copied_too() {
+    let pair = Pair::new();
+    let [old, new, _] = pair.stores();
+    old.create(&key("a"), b"1", ttl()).unwrap();
+    let copies = copy::Pair { from: old.clone(), to: new.clone(), clock: pair.clock.clone() };
+    let held = new.begin(&key("a"), WAIT).unwrap().lease;
+    std::thread::scope(|scope| {
+        let copying = scope.spawn(|| copies.copy(&key("a")));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let lease = old.begin(&key("a"), WAIT).unwrap().lease;
+        lease.commit(b"2", ttl()).unwrap();
+        held.release().unwrap();
+        assert_eq!(copying.join().unwrap().unwrap(), Compared::Missing);
+    });
+    assert_eq!(payload_of(&new, "a").unwrap(), b"2");
+    assert_eq!(copies.copy(&key("a")).unwrap(), Compared::Same);
 }
 
 /// A worker with the URL turned round gave the session a new id, and it moved on under that. A look
