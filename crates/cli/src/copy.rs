@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use sessile_core::{Clock, Error, ErrorKind, Sessions};
 use sessile_stores::Context;
-use sessile_stores::copy::{Import, Pair, migrate_url};
+use sessile_stores::copy::{Import, Pair, check_old, migrate_url};
 use sessile_stores::layouts::{self, Layout, Side};
 
 use self::counts::Counts;
@@ -86,11 +86,12 @@ fn open(arguments: &CopyArguments) -> Result<Copy, CommandFailure> {
         true => foreign(&arguments.from, Side::Old)?,
         false => existing_store::open_to_look(&arguments.from)?,
     };
+    // A refused copy makes no new store.
+    check_old(&from)?;
     let to = new_store()?;
     let url = migrate_url(&arguments.from, &arguments.to);
     let both = arguments.moves.then(|| created(&url)).transpose()?;
     let pair = Pair { from, to, clock: context.clock.clone() };
-    pair.check()?;
     if pair.loses_owners() {
         eprintln!("Owners of sessions are not copied: {} keeps none.", pair.to.label());
     }

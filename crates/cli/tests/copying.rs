@@ -128,6 +128,28 @@ fn owners_are_copied_changed_and_taken_away() {
     assert_eq!(owner_of(2), Owner::new(b"19").ok());
 }
 
+/// As root: a file of another user ended each repetition at the same place.
+#[test]
+fn a_session_of_another_user_is_told_and_the_others_are_copied() {
+    let pair = Pair::filled();
+    let files = std::process::Command::new("find")
+        .args([&*pair.dir.path().join("old shop").display().to_string(), "-size", "+0"])
+        .args(["-path", "*session*", "-type", "f"])
+        .output();
+    let found = String::from_utf8(files.unwrap().stdout).unwrap();
+    let path = found.lines().next().unwrap();
+    if std::os::unix::fs::chown(path, Some(65_534), None).is_err() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    for expected in ["249 sessions copied", "249 sessions there already"] {
+        let (code, told, why) = pair.copy(&["--pause", "0"]);
+        assert_eq!(code, 1, "{told} {why}");
+        assert!(told.contains(expected), "{told}");
+        assert!(told.contains("1 session not copied: denied"), "{told}");
+    }
+}
+
 #[test]
 fn a_copy_says_that_the_new_store_keeps_no_owners() {
     let pair = Pair::filled();
@@ -196,4 +218,5 @@ fn a_store_that_keeps_no_ids_is_refused_with_a_way_out() {
     let output = sessile(&["copy", &url, &new]);
     assert_eq!(output.status.code(), Some(4));
     assert!(stderr(&output).contains("migrate:?from=URL&to=URL"), "{}", stderr(&output));
+    assert!(!dir.path().join("new").exists(), "a refused copy makes no store");
 }

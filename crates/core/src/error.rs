@@ -310,9 +310,14 @@ impl fmt::Display for Error {
             _ => {}
         }
         if f.alternate() {
-            let mut source = StdError::source(self);
+            // Many errors of libraries repeat their source.
+            let (mut source, mut said) = (StdError::source(self), inner.why.to_string());
             while let Some(error) = source {
-                write!(f, ": {error}")?;
+                let text = error.to_string();
+                if !said.contains(&text) {
+                    write!(f, ": {text}")?;
+                    said = text;
+                }
                 source = error.source();
             }
         }

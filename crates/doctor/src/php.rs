@@ -54,13 +54,14 @@ fn check_handler(subject: &Subject<'_>, settings: &PhpSettings, findings: &mut V
     if handler == "files" && subject.shared_with_php() {
         // `N;MODE;/dir`
         let directory = path.rsplit(';').next().unwrap_or_default();
-        let same = subject.url.path().is_ok_and(|own| own == Path::new(directory));
-        if !same {
+        let depth = path.split_once(';').map_or("0", |(depth, _)| depth).parse().ok();
+        let is_same_path = subject.url.path().is_ok_and(|own| own == Path::new(directory));
+        if !is_same_path || subject.url.number("depth", 0, 0..=5).ok() != depth {
             findings.push(Finding::critical(
                 "php-other-path",
-                format!("session.save_path of PHP is {directory:?}, not the directory of the URL"),
+                format!("session.save_path of PHP is {path:?}, not directory and depth of the URL"),
                 "the store and PHP look at different sessions",
-                "write the same directory into both",
+                "write the same directory into both, and the N of N;/dir into the URL (&depth=N)",
             ));
         }
         return;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use sessile_core::{Begun, Clock, Error, Key, Limits, Sessions, Timestamp, Ttl};
+use sessile_core::{Begun, Clock, Error, Filter, Key, Limits, Sessions, Timestamp, Ttl};
 use sessile_engine::{EngineOptions, drop_store, open};
 
 /// How long an attached process may not notice.
@@ -104,6 +104,11 @@ fn a_process_refuses_a_store_that_was_removed_or_has_another_one_in_its_place() 
                 judged(begun.lease.commit(b"after", ttl()));
                 judged(old.create(&key("new"), b"new", ttl()));
                 judged(old.destroy(&key("read")));
+                // `sessile metrics` called a removed store up, and counted its sessions.
+                judged(old.stat().map(drop));
+                judged(old.details().map(drop));
+                judged(old.list(None, &Filter::default()).map(drop));
+                judged(old.locks(1).map(drop));
                 if let Some(also) = also {
                     also.lease.commit(b"the only one", ttl()).unwrap();
                 }

@@ -50,23 +50,6 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Whether the old store can be copied: it lists its sessions and keeps ids.
-    ///
-    /// # Errors
-    ///
-    /// `Unsupported`.
-    pub fn check(&self) -> Result<()> {
-        if !self.from.capabilities().listing {
-            return Err(unsupported(format!("{} cannot list its sessions", self.from.label())));
-        }
-        let probe = Key::session("probe")?;
-        if self.from.listed_key(&probe) != probe {
-            let why = format!("{} keeps digests in place of ids", self.from.label());
-            return Err(unsupported(why));
-        }
-        Ok(())
-    }
-
     /// Compares and changes nothing.
     pub fn compare(&self, key: &Key) -> Result<Compared> {
         match self.old(key)? {
@@ -183,6 +166,22 @@ fn has_life_of(new: &Head, old: &Head) -> bool {
         [Some(head.created), Some(head.expires), head.ends].map(|moment| Some(moment?.as_ms()))
     };
     moments(new).into_iter().zip(moments(old)).all(|(new, old)| near(new, old))
+}
+
+/// Whether a store can be copied: it lists its sessions and keeps ids.
+///
+/// # Errors
+///
+/// `Unsupported`.
+pub fn check_old(from: &Sessions) -> Result<()> {
+    if !from.capabilities().listing {
+        return Err(unsupported(format!("{} cannot list its sessions", from.label())));
+    }
+    let probe = Key::session("probe")?;
+    if from.listed_key(&probe) != probe {
+        return Err(unsupported(format!("{} keeps digests in place of ids", from.label())));
+    }
+    Ok(())
 }
 
 fn unsupported(why: String) -> Error {

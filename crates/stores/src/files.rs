@@ -108,7 +108,8 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     }
     let depth = url.number("depth", 0, 0..=5)? as usize;
     let maxlifetime = url.number("maxlifetime", 1_440, 1..=Limits::TTL_MAX.as_secs())?;
-    let mode = PhpMode::open(&path, depth, Duration::from_secs(maxlifetime), clock, durable)?;
+    let (lifetime, most) = (Duration::from_secs(maxlifetime), limits.payload_bytes_max);
+    let mode = PhpMode::open(&path, depth, lifetime, most, clock, durable)?;
     let id_bytes_max = CAPABILITIES.id_bytes_max - PREFIX.len();
     let capabilities =
         Capabilities { id_bytes_max, foreign_writers: true, owners: false, ..CAPABILITIES };

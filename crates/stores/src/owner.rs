@@ -28,7 +28,7 @@ impl Trusted {
             let own = geteuid();
             let why = format!("{what} belongs to user id {owner}, this process runs as {own}");
             return Err(Error::new(ErrorKind::Denied, why)
-                .advice("run as its owner, or find out who made it and remove it"));
+                .advice("run as its owner; if that is none of yours, use another directory"));
         }
         if mode & 0o022 != 0 {
             let why = format!("{what} may be written by other users (mode {:o})", mode & 0o7777);

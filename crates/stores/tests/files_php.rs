@@ -452,3 +452,26 @@ fn the_pages_of_a_listing_share_one_look_at_the_directory() {
     assert_eq!(page(next.as_ref()).0, Vec::<String>::new());
     assert_eq!(page(None).0, ["a", "c"], "a new listing looks anew");
 }
+
+/// Any user may put a file into Debian's directory: root's `sessile stat` read it into memory.
+#[test]
+fn a_file_that_cannot_be_read_is_listed_and_takes_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let sessions = open(folder.path());
+    sessions.create(&key("whole"), b"n|i:1;", ttl()).unwrap();
+    let huge = folder.path().join("sess_huge");
+    fs::File::create_new(&huge).unwrap().set_len(1 << 40).unwrap();
+    let (page, stat) = (sessions.list(None, &Filter::default()), sessions.stat().unwrap());
+    let found: Vec<(String, u64)> = page
+        .unwrap()
+        .entries
+        .iter()
+        .map(|entry| (entry.key.id().to_owned(), entry.payload_bytes))
+        .collect();
+    assert_eq!(found, [("huge".to_owned(), 1 << 40), ("whole".to_owned(), 6)]);
+    assert_eq!(stat.sessions, 2);
+    let limit = 64 << 20;
+    let refused = ErrorKind::TooLarge { size: 1 << 40, limit };
+    assert_eq!(*sessions.peek(&key("huge")).unwrap_err().kind(), refused);
+    assert_eq!(*sessions.begin(&key("huge"), WAIT).unwrap_err().kind(), refused);
+}

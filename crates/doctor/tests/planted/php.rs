@@ -172,6 +172,26 @@ fn a_request_that_outlives_its_lock_is_found_and_a_shorter_one_is_sound() {
     }
 }
 
+/// The steps of a move with a URL of another depth would have logged everybody out.
+#[test]
+fn a_php_with_another_depth_is_found() {
+    let dir = directory();
+    let place = format!("{}/php", dir.path().display());
+    fs::create_dir(&place).unwrap();
+    for (path, depth, other) in
+        [("", 0, false), ("", 1, true), ("1;", 1, false), ("1;600;", 1, false), ("1;600;", 0, true)]
+    {
+        let planted = [
+            ("session.save_handler", "files"),
+            ("session.save_path", &*format!("\"{path}{place}\"")),
+        ];
+        let Some(php) = sound_php(dir.path(), &planted) else { return };
+        let url = format!("files:{place}?php=1&depth={depth}");
+        let found = codes(&Examination { php, ..Examination::new(url) });
+        assert_eq!(found.contains(&"php-other-path"), other, "{path:?} {depth}: {found:?}");
+    }
+}
+
 /// Two stores on one server differ by their options.
 #[test]
 fn a_php_with_another_prefix_is_found() {

@@ -145,6 +145,11 @@ impl Engine {
         Ok(child)
     }
 
+    /// Whether the store that this process has open is still there, before it is looked at.
+    fn check_in_place(&self) -> Result<()> {
+        self.me()?.check_attached(&self.plane, self.plane.now())
+    }
+
     /// Makes a change, then takes a few steps of maintenance.
     fn change<T>(
         &self,
@@ -242,10 +247,12 @@ impl Store for Engine {
     }
 
     fn stat(&self) -> Result<Stat> {
+        self.check_in_place()?;
         Ok(self.plane.stat())
     }
 
     fn list(&self, cursor: Option<&Cursor>, filter: &Filter) -> Result<Page> {
+        self.check_in_place()?;
         match filter.owner {
             Some(owner) => self.plane.list_owned(owner, cursor, filter),
             None => self.plane.list(cursor, filter),
@@ -253,10 +260,12 @@ impl Store for Engine {
     }
 
     fn details(&self) -> Result<Details> {
+        self.check_in_place()?;
         Ok(self.me()?.details(&self.plane))
     }
 
     fn locks(&self, limit: usize) -> Result<Vec<HeldLock>> {
+        self.check_in_place()?;
         Ok(self.plane.locks_held(limit))
     }
 
@@ -278,9 +287,8 @@ impl Store for Engine {
             return Err(Error::new(ErrorKind::Unsupported, why)
                 .advice("use a directory on a disk for sessions that must survive a restart"));
         }
-        let me = self.me()?;
-        me.check_attached(&self.plane, self.plane.now())?;
-        me.sync_log(&self.plane)
+        self.check_in_place()?;
+        self.me()?.sync_log(&self.plane)
     }
 
     fn stored_key(&self, key: &Key) -> Key {

@@ -11,13 +11,15 @@ use rustix::io::{pread, preadv};
 use sessile_core::{Bin, ErrorKind, Key, Result, Stored, Timestamp};
 
 use super::directory::Opened;
-use super::frame::{HEADER_BYTES, Header, PAGE_BYTES, corrupt, retarget};
+use super::frame::{HEADER_BYTES, Header, PAGE_BYTES, corrupt, outgrown, retarget};
 use super::gate;
 use super::system::{examine, failed, mtime, size};
 use super::temporary::Temporary;
 
 /// How long bytes that look damaged are read again. A write takes a microsecond.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
+/// From here on one more read costs little.
+const LARGE_BYTES: u64 = 1 << 20;
 
 /// Writes a whole new file. The payload of an alias is `bin/id` of its target.
 pub fn write(
@@ -52,6 +54,13 @@ fn parse_target(payload: &[u8]) -> Result<Key> {
 /// The state and payload of a key. After `Corrupt` the gate is released.
 pub fn read(key: &Key, file: &OwnedFd, stat: &Stat) -> Result<(Stored, Vec<u8>)> {
     read_again(file, stat, |stat| {
+        // No memory for a file that has grown.
+        if size(stat) > LARGE_BYTES {
+            let header = read_parts(file, stat, &mut [])?;
+            if header.stored != Stored::Nothing && !header.fits(size(stat)) {
+                return Err(outgrown());
+            }
+        }
         let mut payload = zeros(size(stat).saturating_sub(HEADER_BYTES as u64))?;
         let header = read_parts(file, stat, &mut payload)?;
         if header.stored == Stored::Nothing {

@@ -157,7 +157,7 @@ impl Header {
     /// zeros.
     pub fn unfill(&self, payload: &mut Vec<u8>) -> Result<()> {
         if !self.fits((HEADER_BYTES + payload.len()) as u64) {
-            return Err(corrupt("the session file is truncated or has grown"));
+            return Err(outgrown());
         }
         let end = self.end() - HEADER_BYTES;
         // `all` would look at one byte after the other.
@@ -188,6 +188,10 @@ pub fn retarget<K, L>(stored: &Stored<K>, target: impl FnOnce() -> Result<L>) ->
 pub fn corrupt(why: &'static str) -> Error {
     Error::new(ErrorKind::Corrupt, why)
         .advice("the file is left as it is; destroy the session to remove it")
+}
+
+pub fn outgrown() -> Error {
+    corrupt("the session file is truncated or has grown")
 }
 
 const _: () = assert!(HEADER_BYTES == 8 + 8 + 6 * 8 + 4 + 4);

@@ -8,6 +8,7 @@ use sessile_core::{
 };
 
 use super::mode::{FileRole, Mode};
+use super::system::{mtime, size};
 use super::walk::{Ahead, Walk, walk_in_order};
 
 /// `stat` stops here and says that it is not complete.
@@ -22,7 +23,7 @@ pub fn stat(mode: &impl Mode) -> Result<Stat> {
             break;
         };
         if let FileRole::Session(key) = &found.role
-            && let Ok(Some((head, bytes))) = mode.read_head(key)
+            && let Some((head, bytes)) = head(mode, key)
         {
             stat.count(&head, bytes, now);
         }
@@ -57,12 +58,22 @@ pub fn list(
     Ok(page)
 }
 
+/// The head of a record, and its size. Of one that cannot be read what its file tells: whoever reads
+/// the session learns why.
+fn head(mode: &impl Mode, key: &Key) -> Option<(Head, u64)> {
+    mode.read_head(key).unwrap_or_else(|_| {
+        let stat = mode.file(key).ok()?.stat().ok()??;
+        let (written, expires) = (mtime(&stat), mode.expiry(&stat));
+        let head = Head { version: 0, created: written, written, expires, ends: None, owner: None };
+        (size(&stat) > 0).then_some((head, size(&stat)))
+    })
+}
+
 /// The record under a key. In a listing of an owner a regenerated id leads to its session, and a
 /// file that cannot be read now may be a session of the owner: only damaged ones are passed over.
 fn find(mode: &impl Mode, key: &Key, filter: &Filter) -> Result<Option<(Key, Head, u64)>> {
     if filter.owner.is_none() {
-        let found = mode.read_head(key).ok().flatten();
-        return Ok(found.map(|(head, bytes)| (key.clone(), head, bytes)));
+        return Ok(head(mode, key).map(|(head, bytes)| (key.clone(), head, bytes)));
     }
     let look = |key: &Key| -> Result<_> {
         Ok(match mode.read_head(key)? {

@@ -31,6 +31,8 @@ pub trait Mode: Send + Sync + 'static {
     /// The directory of the format file and the queue.
     fn side(&self) -> &Arc<Directory>;
     fn now(&self) -> Timestamp;
+    /// When a session expires, by its file's time.
+    fn expiry(&self, stat: &Stat) -> Timestamp;
     fn file(&self, key: &Key) -> Result<FileName<'_>>;
     /// The folder that a sweep walks through; empty for all of the root.
     fn swept_folder(&self) -> &str {

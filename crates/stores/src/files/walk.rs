@@ -200,7 +200,7 @@ mod tests {
     const BATCH_OF_TEST: usize = 3;
 
     fn open(path: &Path, depth: usize) -> PhpMode {
-        PhpMode::open(path, depth, Duration::from_secs(1_440), Clock::system(), false).unwrap()
+        PhpMode::open(path, depth, Duration::from_secs(1_440), 99, Clock::system(), false).unwrap()
     }
 
     /// All paths, in pages; `between` happens after each page.

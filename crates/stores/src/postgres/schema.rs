@@ -301,12 +301,14 @@ fn add_owners(options: &Options, names: &TableNames, lacks: &Lacks) -> Attempt<(
 /// Each crash of the server, a standby in its place and a restored backup may have lost the last
 /// numbers, and end all connections. Nobody draws a million a second, so the time in microseconds
 /// is above all that were drawn. It does not wait for the disk: the next connection lifts what was
-/// lost.
+/// lost. Who may only look draws none.
 fn check_tables(connection: &mut Connection, names: &TableNames) -> Attempt<()> {
     let TableNames { about, fences, .. } = names;
     let clock = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) AS now";
+    let sequence = fences.replace('\'', "''");
     let is_behind = format!(
-        "last_value < us - {BEHIND_US_MAX} AND current_setting('transaction_read_only') = 'off'"
+        "last_value < us - {BEHIND_US_MAX} AND current_setting('transaction_read_only') = 'off' \
+         AND has_sequence_privilege('{sequence}', 'USAGE, UPDATE')"
     );
     let look = format!("SELECT version, {is_behind} FROM {about}, {fences}, {clock}");
     let rows = connection.run_text(&look)?;
@@ -317,7 +319,7 @@ fn check_tables(connection: &mut Connection, names: &TableNames) -> Attempt<()> 
     if is_to_lift.as_deref() == Some("t") {
         // In turn, and after another look: a time that was read before another connection lifted
         // the sequence would set it back.
-        let (turn, sequence) = (names.lock("", "fence"), fences.replace('\'', "''"));
+        let turn = names.lock("", "fence");
         connection.run_text(&format!(
             "SELECT pg_advisory_xact_lock({turn}), set_config('synchronous_commit', 'off', true);
             SELECT setval('{sequence}', us) FROM {fences}, {clock} WHERE {is_behind}"

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::RedisResult;
-use sessile_core::{Bin, Cursor, Filter, Head, Key, Limits, Listed, Page, Result, Stat, Stored};
+use sessile_core::{
+    Bin, Cursor, Filter, Head, Key, Limits, Listed, Page, Result, Stat, Stored, Ttl,
+};
 
 use super::bounded::Bounded;
 use super::cluster::Node;
@@ -86,12 +88,16 @@ impl Bounded<'_> {
     }
 
     /// The heads of records, live or expired, and the sizes of their payloads, in one round trip to
-    /// each server. Keys that are gone by now or hold something else are left out.
+    /// each server. Keys that are gone by now or hold no record are left out. Of damaged ones only
+    /// the size is right: whoever reads the session learns why.
     fn heads(&self, keys: Vec<Key>) -> Result<Vec<(Key, Head, u64)>> {
-        let beginnings = self.beginnings(&keys, HEAD_BYTES)?;
+        let (beginnings, now) = (self.beginnings(&keys, HEAD_BYTES)?, self.clock.now());
         let records = keys.into_iter().zip(beginnings).filter_map(|(key, beginning)| {
             let (header, bytes) = beginning?;
-            let stored: Stored<()> = decode_header(&header, |_| Ok(())).ok()?;
+            let Ok(stored) = decode_header(&header, |_| Ok(())) as Result<Stored<()>> else {
+                let ttl = Ttl::sliding(Limits::TTL_MAX).ok()?;
+                return Some((key, Head::next(None, ttl, now), bytes));
+            };
             let head = stored.head()?;
             Some((key, head, bytes.checked_sub(payload_from(Some(&head)) as u64)?))
         });

@@ -213,12 +213,18 @@ fn damaged_files_are_corrupt_and_stay_as_they_are() {
         assert_eq!(*sessions.peek(&key("a")).map(drop).unwrap_err().kind(), ErrorKind::Corrupt);
         sessions.sweep(Budget::default()).unwrap();
         assert_eq!(fs::read(&path).unwrap(), damaged);
+        // A copy left damaged files out and said that all were copied.
+        let page = sessions.list(None, &Filter::default()).unwrap();
+        assert_eq!((page.entries.len(), sessions.stat().unwrap().sessions), (1, 1));
         // The lock is not left behind by the failed begin.
         assert_eq!(
             *sessions.begin(&key("a"), FREE).map(drop).unwrap_err().kind(),
             ErrorKind::Corrupt
         );
     }
+    // A file that has grown takes no memory.
+    fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+    assert_eq!(*sessions.peek(&key("a")).map(drop).unwrap_err().kind(), ErrorKind::Corrupt);
     sessions.destroy(&key("a")).expect("what cannot be read can be destroyed");
     assert!(sessions.peek(&key("a")).unwrap().is_none());
 }

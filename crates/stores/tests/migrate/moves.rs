@@ -217,7 +217,7 @@ fn a_save_while_a_copy_waits_is_copied_too() {
     let held = new.begin(&key("a"), WAIT).unwrap().lease;
     std::thread::scope(|scope| {
         let copying = scope.spawn(|| copies.copy(&key("a")));
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
         let lease = old.begin(&key("a"), WAIT).unwrap().lease;
         lease.commit(b"2", ttl()).unwrap();
         held.release().unwrap();

@@ -92,6 +92,14 @@ fn rights_that_are_missing_are_named_and_those_of_the_page_suffice() {
          GRANT SELECT ON sessile, sessile_about, sessile_fence TO looker",
     );
     open(&url.replace("shop", "looker")).unwrap().stat().unwrap();
+    // A fence that is behind was to be lifted by everybody who connects.
+    private.sql(
+        "ALTER ROLE looker RESET default_transaction_read_only; SELECT setval('sessile_fence', 1)",
+    );
+    open(&url.replace("shop", "looker")).unwrap().stat().unwrap();
+    private.sql("ALTER ROLE shop RESET default_transaction_read_only");
+    open(&url).unwrap().stat().unwrap();
+    assert!(private.number("SELECT last_value FROM sessile_fence") > 1);
 }
 
 #[test]

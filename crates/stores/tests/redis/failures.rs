@@ -240,6 +240,9 @@ fn foreign_bytes_are_corrupt_and_stay_as_they_are() {
         let after: Vec<u8> = redis::cmd("GET").arg(name(id)).query(&mut raw).unwrap();
         assert_eq!(before, after);
     }
+    // A copy left damaged records out and said that all were copied.
+    let page = store.list(None, &Filter::default()).unwrap();
+    assert_eq!((page.entries.len(), store.stat().unwrap().sessions), (2, 2));
     let _: () = redis::cmd("RPUSH").arg(name("list")).arg("x").query(&mut raw).unwrap();
     assert_eq!(store.peek(&key("list")).unwrap_err().kind(), &ErrorKind::Corrupt);
 }

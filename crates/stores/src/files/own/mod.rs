@@ -45,7 +45,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::claim::claim;
 use super::content::{self, alias_target, read_header};
 use super::directory::{Directory, FileName, Opened};
-use super::frame::Header;
+use super::frame::{Header, outgrown};
 use super::gate;
 use super::lock::{lock_free, try_flock};
 use super::mode::{FileRole, Held, Mode, bin_role, session_role};
@@ -104,6 +104,10 @@ impl Mode for OwnMode {
         self.clock.now()
     }
 
+    fn expiry(&self, stat: &Stat) -> Timestamp {
+        mtime(stat)
+    }
+
     fn file(&self, key: &Key) -> Result<FileName<'_>> {
         Ok(self.name(key))
     }
@@ -137,8 +141,10 @@ impl Mode for OwnMode {
         let Some(file) = self.name(key).open(OFlags::RDONLY)? else { return Ok(None) };
         let stat = examine(&file)?;
         let header = read_header(&file, &stat)?;
-        let head = header.stored.head().filter(|_| header.fits(size(&stat)));
-        Ok(head.map(|head| (head, header.payload_bytes)))
+        match header.stored.head() {
+            Some(_) if !header.fits(size(&stat)) => Err(outgrown()),
+            head => Ok(head.map(|head| (head, header.payload_bytes))),
+        }
     }
 
     fn leads_to(&self, key: &Key, opened: Option<&Opened>) -> Result<Option<Key>> {

@@ -60,6 +60,8 @@ pub struct PhpMode {
     shared: SharedDirectory,
     clock: Clock,
     maxlifetime: Duration,
+    /// A larger file is not read into memory: others may write into PHP's directory.
+    payload_bytes_max: u64,
     fairness: PhpFairness,
     durable: bool,
     told_of_early_removal: AtomicBool,
@@ -70,12 +72,29 @@ impl PhpMode {
         path: &Path,
         depth: usize,
         maxlifetime: Duration,
+        payload_bytes_max: u64,
         clock: Clock,
         durable: bool,
     ) -> Result<PhpMode> {
         let shared = SharedDirectory::open(path, depth, &clock)?;
         let (fairness, told_of_early_removal) = Default::default();
-        Ok(PhpMode { shared, clock, maxlifetime, fairness, durable, told_of_early_removal })
+        Ok(PhpMode {
+            shared,
+            clock,
+            maxlifetime,
+            payload_bytes_max,
+            fairness,
+            durable,
+            told_of_early_removal,
+        })
+    }
+
+    fn payload(&self, file: &OwnedFd, stat: &Stat) -> Result<Vec<u8>> {
+        let (size, limit) = (size(stat), self.payload_bytes_max);
+        if size > limit {
+            return Err(ErrorKind::TooLarge { size, limit }.into());
+        }
+        read_payload(file, size)
     }
 
     /// Debian's `sessionclean` goes by the time since the last change of a file, not by its time.
@@ -94,10 +113,6 @@ impl PhpMode {
         }
     }
 
-    fn expiry(&self, stat: &Stat) -> Timestamp {
-        mtime(stat).plus(self.maxlifetime)
-    }
-
     /// Reads without the lock. A payload that fits its note is whole. Any other was written by PHP,
     /// or is being written. It is whole, too, if nobody has changed the file for a while; otherwise
     /// two reads that agree decide, but an unfinished commit decides before both.
@@ -106,7 +121,7 @@ impl PhpMode {
         for _ in 0..SNAPSHOT_TRIES_MAX {
             let asked = SystemTime::now();
             let Some((file, stat)) = name.open_checked(OFlags::RDONLY)? else { return Ok(None) };
-            let payload = read_payload(&file, size(&stat))?;
+            let payload = self.payload(&file, &stat)?;
             let note = Note::read(&file);
             let seen = (Identity::of(&stat), mtime(&stat), payload);
             let record = |payload: Vec<u8>| {
@@ -162,6 +177,10 @@ impl Mode for PhpMode {
 
     fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    fn expiry(&self, stat: &Stat) -> Timestamp {
+        mtime(stat).plus(self.maxlifetime)
     }
 
     fn file(&self, key: &Key) -> Result<FileName<'_>> {
@@ -222,7 +241,7 @@ impl Mode for PhpMode {
     }
 
     fn read(&self, key: &Key, file: &OwnedFd, stat: &Stat) -> Result<(Stored, Vec<u8>)> {
-        let payload = read_payload(file, size(stat))?;
+        let payload = self.payload(file, stat)?;
         let head = head(&payload, mtime(stat), self.expiry(stat), Note::read(file));
         self.record_or_past(key, head.map(|head| (head, payload)))
     }

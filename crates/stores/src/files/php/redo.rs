@@ -236,7 +236,7 @@ mod tests {
     fn a_redo_that_is_not_a_file_of_our_user_is_not_used() {
         let dir = tempfile::tempdir().unwrap();
         let hour = Duration::from_secs(3_600);
-        let store = PhpMode::open(dir.path(), 0, hour, Clock::system(), false).unwrap();
+        let store = PhpMode::open(dir.path(), 0, hour, 1 << 20, Clock::system(), false).unwrap();
         let (key, ttl) = (Key::session("one").unwrap(), Ttl::sliding(hour).unwrap());
         store.create(&key, b"old", ttl).unwrap();
         let file = || store.file(&key).unwrap().open_checked(OFlags::RDWR).unwrap().unwrap().0;
