@@ -90,14 +90,11 @@ save(SV *holder, SV *payload, IV changed = -1, bool headers_open = false, bool e
 	sessile_saved saved = SESSILE_NOTHING;
 	sessile_save with;
 	sessile_code code = SESSILE_OK;
-	sessile_bytes given = bytes_of(aTHX_ payload);
-	sessile_bytes id, stored = { "", 0 };
+	sessile_bytes id, stored, given = bytes_of(aTHX_ payload);
 	held_session *held = session_of(aTHX_ holder);
     CODE:
 	id = bytes_of(aTHX_ held->id);
-	if (held->stored) {
-		stored = bytes_of(aTHX_ held->stored);
-	}
+	stored = held->stored ? bytes_of(aTHX_ held->stored) : (sessile_bytes) { "", 0 };
 	if (changed < 0) {
 		changed = !held->stored || stored.length != given.length
 			|| memcmp(stored.data, given.data, given.length) != 0;
@@ -106,11 +103,8 @@ save(SV *holder, SV *payload, IV changed = -1, bool headers_open = false, bool e
 		given = stored;
 	}
 	with = (sessile_save) {
-		.payload = given,
-		.serialised = true,
-		.changed = changed,
-		.headers_open = headers_open,
-		.empty = empty,
+		.payload = given, .serialised = true, .changed = changed,
+		.headers_open = headers_open, .empty = empty,
 	};
 	if (held->given_back) {
 		code = sessile_request_reopen(held->request, held->opened->store, id, stored, &error);
@@ -121,6 +115,12 @@ save(SV *holder, SV *payload, IV changed = -1, bool headers_open = false, bool e
 		/* Unless it was read without its lock, or waits in vain for it. */
 		held->given_back = held->stored && code != SESSILE_OK && code != SESSILE_UNSUPPORTED
 			&& code != SESSILE_LOCK_TIMEOUT;
+		if (saved == SESSILE_NOTHING && code == SESSILE_OK && changed && !empty && (stored.length
+				!= given.length || memcmp(stored.data, given.data, given.length) != 0)) {
+			/* The session is that of the parent process, and this fails and says so. */
+			code = sessile_request_reopen(held->request, held->opened->store, id, stored, &error);
+			held->given_back = true;
+		}
 	} else if (code == SESSILE_DESTROYED) {
 		saved = SESSILE_LOGGED_OUT;
 		code = SESSILE_OK;

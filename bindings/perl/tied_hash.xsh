@@ -22,6 +22,7 @@ STORE(SV *self, SV *key, SV *value)
 			sv_setsv(HeVAL(entry), value);
 		}
 		if (status) {
-			sv_setuv(*status, SvUV(*status) | 2);
+			/* As `_modify` of the module. */
+			sv_setuv(*status, (SvUV(*status) & 15) | 2 | (UV) getpid() << 4);
 		}
 	}

@@ -151,7 +151,8 @@ def measure() -> list[float]:
     sessions, times, end = app.session_interface.sessions, [], time.perf_counter() + 0.05
     with sessions.begin() as mine:
         mine["page"] = "x" * 1360
-    while len(times) < 500 and (start := time.perf_counter()) < end:
+    # Once at least, also on a machine that took longer for the first one.
+    while (start := time.perf_counter()) < end and len(times) < 500 or not times:
         with sessions.begin(mine.id) as changed:
             changed["round"] = len(times)
         times.append((time.perf_counter() - start) * 1e6)

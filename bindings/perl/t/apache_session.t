@@ -141,6 +141,39 @@ subtest 'merge: requests run in parallel and both changes stay' => sub {
     like $@, qr/needs Serialize => 'JSON'/;
 };
 
+# A child lost its changes without a word.
+subtest 'a child is told that it cannot save the session of its parent' => sub {
+    my $args = { %with, Directory => "$dir/forked" };
+    for my $changed (0, 1) {
+        tie my(%session), 'Apache::Session::Sessile', undef, $args;
+        my $id = $session{_session_id};
+        $session{parent} = 1 if $changed;
+        my %in_child = (
+            nothing => sub { untie %session; @warnings == 0 },
+            STORE   => sub { $session{child} = 1; untie %session; "@warnings" =~ /parent process/ },
+            DELETE  => sub { delete $session{parent}; untie %session; @warnings == 1 },
+            CLEAR   => sub { %session = (); untie %session; @warnings == 1 },
+            save    => sub {
+                $session{child} = 1;
+                return !eval { tied(%session)->save; 1 } && $@->kind eq 'unsupported';
+            },
+        );
+        for my $what (sort keys %in_child) {
+            my $child = fork // die $!;
+            if (!$child) {
+                @warnings = ();
+                POSIX::_exit($in_child{$what}->() ? 0 : 1);
+            }
+            waitpid $child, 0;
+            is $?, 0, "$what, changed by the parent: $changed";
+        }
+        $session{parent} = 2;
+        untie %session;
+        tie %session, 'Apache::Session::Sessile', $id, $args;
+        is_deeply { %session }, { _session_id => $id, parent => 2 };
+    }
+};
+
 # The bytes that are stored, and the session of an id in the store of the arguments.
 sub stored { my ($args, $id) = @_; return Apache::Session::Sessile::sessions($args)->peek($id) }
 sub put { my ($args, $id, $bytes) = @_; Apache::Session::Sessile::sessions($args)->begin($id)->commit($bytes) }

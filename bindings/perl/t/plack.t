@@ -239,6 +239,26 @@ subtest '8 processes make 1,000 requests each on one session' => sub {
     is $store->fetch($id)->{count}, 8 * $requests;
 };
 
+# Its change was lost without a word.
+subtest 'a child is told that it cannot store the session of its parent' => sub {
+    my ($store, $id) = (store(), 'f' x 40);
+    $store->store($id, { count => 0 });
+    my $session = $store->fetch($id);
+    for my $count (0, 1) {
+        my $child = fork // die $!;
+        if (!$child) {
+            $session->{count} = $count;
+            my $refused = eval { $store->store($id, $session); 1 } ? '' : $@->kind;
+            POSIX::_exit($refused eq ($count ? 'unsupported' : '') ? 0 : 1);
+        }
+        waitpid $child, 0;
+        is $?, 0;
+    }
+    $session->{count} = 2;
+    $store->store($id, $session);
+    is $store->fetch($id)->{count}, 2;
+};
+
 is_deeply \@warnings, [], 'no warnings';
 ok !eval { store(concurrency => 'merge', serializer => 'Storable'); 1 };
 like $@, qr/needs the serializer JSON/;

@@ -30,6 +30,14 @@ sub ends_well {
     return is $?, 0, $what;
 }
 
+# Its answer was that there is nothing to save.
+sub refused {
+    my ($save) = @_;
+    die "saved\n" if eval { $save->(); 1 };
+    die $@ if !ref $@ or $@->kind ne 'unsupported';
+    return;
+}
+
 subtest 'processes count on one session, on a store that was opened before they were' => sub {
     my $id = Sessile::new_id();
     my $count = sub {
@@ -45,8 +53,10 @@ subtest 'processes count on one session, on a store that was opened before they 
 subtest 'a child does not end the session of its parent' => sub {
     my $id   = Sessile::new_id();
     my $held = $sessions->begin($id);
-    ends_well(in_child(sub { $held->save('of the child') eq 'nothing' or die "saved\n"; undef $held }),
-        'undef');
+    ends_well(in_child(sub {
+        refused(sub { $held->$_('of the child') }) for qw(save commit save);
+        undef $held;
+    }), 'undef');
     ends_well(in_child(sub { }), 'the end');
     ok !eval { $short->begin($id); 1 }, 'it is still held';
     is $held->commit('of the parent'), 'stored';
@@ -58,12 +68,19 @@ subtest 'a child does not save what its parent has saved' => sub {
     my $held = $sessions->begin($id);
     $held->save('of the parent');
     ends_well(in_child(sub {
-        die "saved\n" if eval { $held->save('of the child'); 1 };
-        die $@ if $@->kind ne 'unsupported';
+        refused(sub { $held->save('of the child') });
         die "no session of its own\n" if $sessions->begin('own')->commit('x') ne 'stored';
     }), 'a child');
     is $held->save('once more'), 'stored';
     is $sessions->peek($id), 'once more';
+};
+
+subtest 'a child that has changed nothing is silent' => sub {
+    my $id = Sessile::new_id();
+    $sessions->begin($id)->commit('of the parent');
+    my $held = $sessions->begin($id);
+    ends_well(in_child(sub { $held->touch eq 'nothing' or die "saved\n" }), 'a child');
+    is $sessions->peek($id), 'of the parent';
 };
 
 subtest 'a killed process gives its session back' => sub {

@@ -160,7 +160,7 @@ impl Request {
             if let Some(idle) = idle {
                 request.set_idle(seconds(idle)?);
             }
-            request.save(&self.sessions, id, save)
+            request.save_own(&self.sessions, id, save)
         });
         saved.map(|saved| saved.name())
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
+import pickle
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +18,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.core.management import call_command
 from django.test import AsyncClient, Client, override_settings
 
-from sessile import LockTimeout, waiting
+from sessile import LockTimeout, Request, waiting
 from sessile.django import SessionStore, revoke
 from sessile.django import settings as ours
 
@@ -60,12 +62,48 @@ def test_a_request_gives_its_session_back(client: Client, page: str) -> None:
 
 def test_a_view_holds_its_session_from_the_first_access(site: Client) -> None:
     site.get("/count")
-    held = SessionStore(key(site))
-    assert held["n"] == 1
+    held = Request(ours.store(), ours.rules())
+    assert held.open(key(site))
     assert site.get("/untouched").status_code == 200
     assert site.get("/read").status_code == 500
-    held.release()
+    held.close()
     assert site.get("/read").content == b"1"
+
+
+def test_a_test_that_has_looked_at_the_session_does_not_hold_it(client: Client) -> None:
+    """The request waited for the test itself, and failed."""
+    client.get("/count")
+    session = client.session
+    assert session["n"] == 1
+    assert client.get("/count").content == b"2"
+    session["n"] = 5
+    with pytest.raises(UpdateError):
+        session.save()
+    session = client.session
+    assert session["n"] == 2
+    assert client.get("/read").content == b"2"
+    session["n"] = 7
+    session.save()
+    assert client.get("/count").content == b"8"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_a_session_is_copied_without_its_lock(site: Client, copied: Any) -> None:
+    """The request has a lock, and a copy raised TypeError."""
+    site.get("/count")
+    session = SessionStore(key(site))
+    session["list"] = [session["n"]]
+    other = copied(session)
+    assert other.session_key == session.session_key and other.modified
+    other["list"].append(2)
+    assert session["list"] == [1] and dict(other.items()) == {"n": 1, "list": [1, 2]}
+    session.save()
+    with pytest.raises(UpdateError):
+        other.save()
+    other = copied(SessionStore(key(site)))
+    other["n"] = 2
+    other.save()
+    assert stored(site) == 2
 
 
 def test_a_streamed_response_does_not_hold_what_was_read_before(site: Client) -> None:
@@ -124,11 +162,11 @@ def test_synchronous_use_in_a_coroutine_does_not_stop_the_event_loop(site: Clien
     site.get("/count")
     with override_settings(SESSILE={**ours.options(), "lock_wait": 30}):
         assert asyncio.run(visit(AsyncClient())).content == b"1"
-        held = SessionStore(key(site))
-        held.load()
+        held = Request(ours.store(), ours.rules())
+        held.open(key(site))
         with pytest.raises(SynchronousOnlyOperation):
             asyncio.run(visit(AsyncClient()))
-        held.release()
+        held.close()
 
 
 def test_without_the_lock_a_lost_update_is_detected(url: str) -> None:

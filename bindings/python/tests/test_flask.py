@@ -10,7 +10,7 @@ import flask
 import pytest
 from flask import Flask, session
 
-from sessile import Sessions
+from sessile import Destroyed, Sessions
 from sessile.flask import ServerSideSession, Sessile
 
 
@@ -247,3 +247,107 @@ def test_a_page_without_its_session_keeps_it_alive(app: Flask) -> None:
     while store.exists(cookie(other)):
         pass
     assert store.exists(cookie(client))
+
+
+@pytest.mark.parametrize("refresh", [True, False])
+def test_an_owner_alone_is_saved(app: Flask, refresh: bool) -> None:
+    """Only a change of the values was saved, and `revoke` found nothing."""
+    app.config["SESSION_REFRESH_EACH_REQUEST"] = refresh
+    app.add_url_rule("/own", "own", lambda: session.set_owner("17") or "owned")  # type: ignore
+    app.add_url_rule("/disown", "disown", lambda: session.set_owner(None) or "gone")  # type: ignore
+    sessions = app.session_interface.sessions  # type: ignore[attr-defined]
+    clients = [app.test_client() for _ in range(3)]
+    clients[0].get("/set/42")
+    # One that is stored without values, and a new one.
+    sessions.store.create("stored-without-values-0123456789", b'{"_permanent":true}', 60)
+    clients[1].set_cookie("session", "stored-without-values-0123456789")
+    for client in clients:
+        assert client.get("/own").status_code == 200
+    ids = [cookie(client) for client in clients]
+    assert clients[1].get("/disown").status_code == 200
+    assert sessions.store.exists(ids[1])
+    assert sessions.revoke("17") == 2
+    assert [sessions.store.exists(id) for id in ids] == [False, True, False]
+
+
+@pytest.mark.parametrize("ending", ["replaced", "ended"])
+def test_a_response_whose_change_is_lost_is_an_error(url: str, ending: str) -> None:
+    """It was answered with 200."""
+
+    def end() -> str:
+        if changes:
+            session["value"] = 2
+        assert session["value"]
+        if ending == "replaced":
+            with Sessions(url).begin(session.sid) as other:
+                other.regenerate()
+        while ending == "ended" and store.exists(session.sid):
+            pass
+        return "ended"
+
+    app = Flask("shop")
+    app.config.update(SESSILE_URL=url, SESSILE_CONCURRENCY="merge")
+    if ending == "ended":
+        app.config["SESSILE_LIFETIME"] = 0.3
+    Sessile(app)
+    app.add_url_rule("/set/<value>", "set", put)
+    app.add_url_rule("/end", "end", end)
+    store = app.session_interface.sessions.store  # type: ignore[attr-defined]
+    for changes in (False, True):
+        client = app.test_client()
+        client.get("/set/1")
+        assert client.get("/end").status_code == (500 if changes else 200)
+        assert store.counters()["failed_saves"] == changes
+        assert not store.exists(cookie(client)), "the page of the error has not stored it anew"
+    client = app.test_client()
+    client.get("/set/1")
+    app.testing = True
+    with pytest.raises(Destroyed, match="new id" if ending == "replaced" else "lifetime"):
+        client.get("/end")
+
+
+def test_a_session_is_copied_into_a_dictionary(app: Flask) -> None:
+    with app.test_request_context():
+        session["a"] = 1
+        copy = session.copy()  # type: ignore[attr-defined]
+        assert type(copy) is dict and copy == {"a": 1, "_permanent": True}
+        copy["a"] = 2
+        assert session["a"] == 1
+
+
+def test_a_page_without_the_session_renews_the_cookie_of_a_permanent_one(app: Flask) -> None:
+    """The store kept the session, and the browser dropped its cookie."""
+    app.add_url_rule("/keep", "keep", keep)
+    app.add_url_rule("/brief", "brief", end_with_the_browser)
+    client, late, brief = app.test_client(), app.test_client(), app.test_client()
+    client.get("/set/1")
+    old = cookie(client)
+    renewed = client.get("/nothing")
+    assert f"session={old}; Expires=" in renewed.headers["Set-Cookie"]
+    assert renewed.headers["Vary"] == "Cookie"
+    client.get("/keep")
+    late.set_cookie("session", old)
+    assert "Set-Cookie" not in late.get("/nothing").headers
+    brief.get("/brief")
+    assert "Set-Cookie" not in brief.get("/nothing").headers
+    app.config["SESSION_REFRESH_EACH_REQUEST"] = False
+    assert "Set-Cookie" not in client.get("/nothing").headers
+
+
+def keep() -> str:
+    interface: Any = flask.current_app.session_interface
+    interface.regenerate(session, keep_old=True)
+    return "kept"
+
+
+def end_with_the_browser() -> str:
+    session.permanent = False
+    return put("1")
+
+
+def test_a_cookie_is_partitioned_if_the_settings_say_so(app: Flask) -> None:
+    app.config["SESSION_COOKIE_PARTITIONED"] = True
+    client = app.test_client()
+    for page in ("/set/1", "/nothing", "/clear"):
+        answer = client.get(page, base_url="https://localhost")
+        assert "Partitioned" in answer.headers["Set-Cookie"], page

@@ -133,6 +133,32 @@ def test_a_log_out_wins_and_an_old_id_is_dead(url: str) -> None:
         gone["a"] = 2
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_second_save_does_not_bring_back_a_session_whose_lifetime_is_over(
+    url: str, changes: bool
+) -> None:
+    """It was stored anew under its id, and lived once more as long."""
+    sessions = Sessions(url, lifetime=0.2)
+    with sessions.begin() as session:
+        session["user"] = 1
+    held = sessions.begin(session.id)
+    assert held["user"] == 1
+    if changes:
+        held["user"] = 2
+    while sessions.store.exists(session.id):
+        pass
+    assert held.save() == ("ended" if changes else "nothing")
+    held["user"] = 3
+    assert held.save() == "ended"
+    with pytest.raises(sessile.Destroyed), held:
+        pass
+    assert not sessions.store.exists(session.id)
+    assert sessions.store.counters()["failed_saves"] == changes
+    held.destroy()
+    held["user"] = 4
+    assert held.save() == "stored" and held.id != session.id
+
+
 def test_a_log_out_with_a_malformed_cookie_is_no_failure(url: str) -> None:
     session = Sessions(url).begin("../../etc/passwd")
     session.destroy()
@@ -662,10 +688,45 @@ def test_a_child_does_not_save_the_session_of_its_parent(url: str) -> None:
     child = os.fork()
     if child == 0:
         held["n"] = 2
-        os._exit(0 if held.save() == "nothing" else 1)
+        os._exit(0 if is_refused(held) else 1)
     assert os.waitpid(child, 0)[1] == 0
     held["n"] = 3
     assert held.save() == "stored"
+
+
+@pytest.mark.parametrize("saves", [0, 1])
+def test_a_child_is_told_that_its_changes_are_not_saved(url: str, saves: int) -> None:
+    """The block ended without an error, and the change was lost."""
+    sessions = Sessions(url)
+    with sessions.begin() as session:
+        session["n"] = 0
+    held = sessions.begin(session.id)
+    assert held["n"] == 0
+    for _ in range(saves):
+        held["n"] = 1
+        held.save()
+    for change in (None, "value", "owner"):
+        child = os.fork()
+        if child == 0:
+            if change == "value":
+                held["n"] = 2
+            if change == "owner":
+                held.set_owner("17")
+            os._exit(0 if is_refused(held) == (change is not None) else 1)
+        assert os.waitpid(child, 0)[1] == 0, change
+    held["n"] = 3
+    assert held.save() == "stored"
+    assert sessions.revoke("17") == 0
+
+
+def is_refused(held: sessile.Session) -> bool:
+    """Whether the end of a block says that it is the session of the parent."""
+    try:
+        with held:
+            pass
+    except sessile.Unsupported as error:
+        return "parent" in str(error)
+    return False
 
 
 def test_errors_say_what_where_and_why(url: str, memory_place: Path) -> None:

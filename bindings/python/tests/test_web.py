@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket
 
-from sessile import Sessions, Stale, asgi, wsgi
+from sessile import Destroyed, Sessions, Stale, asgi, wsgi
 from sessile.cookies import Cookie
 
 
@@ -254,3 +255,131 @@ def test_a_conflict_can_be_an_error(url: str) -> None:
     with pytest.raises(Stale, match="n"):
         two.save()
     assert sessions.store.counters()["merge_conflicts"] == 1
+
+
+def end(sessions: Sessions, id: str, ending: str) -> None:
+    """What another request does meanwhile, or the time."""
+    if ending == "replaced":
+        with Sessions(sessions.store).begin(id) as other:
+            other.regenerate()
+    while ending == "ended" and sessions.store.exists(id):
+        pass
+
+
+def ending_soon(url: str, ending: str) -> Sessions:
+    lifetime = 0.3 if ending == "ended" else None
+    return Sessions(url, concurrency="merge", lifetime=lifetime)
+
+
+@pytest.mark.parametrize("ending", ["replaced", "ended"])
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_wsgi_response_whose_change_is_lost_is_an_error(
+    url: str, ending: str, late: bool, changes: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was answered with 200."""
+    sessions = ending_soon(url, ending)
+
+    def lose(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterator[bytes]:
+        session = environ["sessile.session"]
+        if late:
+            start_response("200 OK", [])
+        assert session["n"] == 1
+        end(sessions, session.id, ending)
+        if changes:
+            session["n"] = 2
+        if not late:
+            start_response("200 OK", [])
+        yield b"lost"
+
+    with sessions.begin() as session:
+        session["n"] = 1
+    app = wsgi.SessionMiddleware(lose, sessions)
+    if changes and not late:
+        with pytest.raises(Destroyed, match="new id" if ending == "replaced" else "lifetime"):
+            list(called(app, "/", f"session={session.id}"))
+    else:
+        assert list(called(app, "/", f"session={session.id}")) == [b"lost"]
+    errors = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert len(errors) == (changes and late)
+    assert bool(sessions.store.counters()["failed_saves"]) == changes
+
+
+@pytest.mark.parametrize("ending", ["replaced", "ended"])
+@pytest.mark.parametrize("changes", [False, True])
+def test_an_asgi_response_whose_change_is_lost_is_an_error(
+    url: str, ending: str, changes: bool
+) -> None:
+    """It was answered with 200."""
+    sessions = ending_soon(url, ending)
+
+    async def lose(request: Request) -> PlainTextResponse:
+        await asyncio.to_thread(end, sessions, request.session.id, ending)
+        if changes:
+            request.session["n"] = 2
+        return PlainTextResponse("lost")
+
+    with sessions.begin() as session:
+        session["n"] = 1
+    app = Starlette(routes=[Route("/", lose)])
+    app.add_middleware(asgi.SessionMiddleware, sessions=sessions)
+    client = TestClient(app, raise_server_exceptions=False, cookies={"session": session.id})
+    assert client.get("/").status_code == (500 if changes else 200)
+    assert bool(sessions.store.counters()["failed_saves"]) == changes
+
+
+@pytest.mark.parametrize("page", ["new", "regenerate", "save", "owner"])
+def test_a_cookie_that_cannot_be_sent_any_more_is_an_error(url: str, page: str) -> None:
+    """The new session was stored, or the old id was dead, and the browser did not know the id."""
+
+    def late(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterator[bytes]:
+        session = environ["sessile.session"]
+        start_response("200 OK", [])
+        yield b"."
+        if page == "regenerate":
+            session.regenerate()
+        elif page == "owner":
+            session.set_owner("17")
+        else:
+            session["n"] = 1
+            if page == "save":
+                session.save()
+
+    sessions = Sessions(url)
+    with sessions.begin() as session:
+        session["n"] = 1
+    app, cookie = wsgi.SessionMiddleware(late, sessions), f"session={session.id}"
+    if page == "owner":
+        assert list(called(app, "/", cookie)) == [b"."]
+        assert sessions.revoke("17") == 1, "a session that has its cookie is saved"
+        session.destroy()
+    with pytest.raises(Destroyed, match="begun without the cookie"):
+        list(called(app, "/", cookie if page == "regenerate" else ""))
+    assert sessions.revoke("17") == 0
+    assert sessions.store.exists(session.id) == (page != "owner"), "nothing is replaced"
+
+
+def test_a_stream_of_asgi_makes_no_new_id(url: str) -> None:
+    async def late(request: Request) -> StreamingResponse:
+        async def body() -> Any:
+            yield b"."
+            with pytest.raises(Destroyed, match="begun without the cookie"):
+                await request.session.aregenerate()
+            yield b"!"
+
+        return StreamingResponse(body())
+
+    app = Starlette(routes=[*ROUTES, Route("/late", late)])
+    app.add_middleware(asgi.SessionMiddleware, sessions=url)
+    client = TestClient(app)
+    client.get("/count")
+    assert client.get("/late").text == ".!"
+    assert client.get("/count").text == "2"
+
+
+def test_a_session_is_copied_into_a_dictionary(url: str) -> None:
+    with Sessions(url).begin() as session:
+        session["n"] = 1
+        copy = session.copy()
+        copy["n"] = 2
+    assert type(copy) is dict and session["n"] == 1

@@ -220,6 +220,11 @@ pub(crate) fn replaced(sessions: &Sessions, key: &Key) -> Error {
     sessions.refuse_save(key, Error::new(ErrorKind::Unsupported, why))
 }
 
+pub(crate) fn of_parent(sessions: &Sessions, key: &Key) -> Error {
+    let why = "the session is that of the parent process: nothing is saved";
+    sessions.refuse_save(key, Error::new(ErrorKind::Unsupported, why))
+}
+
 pub(crate) fn unlocked(sessions: &Sessions, key: &Key, so: &str) -> Error {
     let why = format!("the session was read without its lock: {so}");
     sessions.refuse_save(key, Error::new(ErrorKind::Unsupported, why))

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use sessile_core::{Clock, Key, Sessions};
+use sessile_core::{Clock, Counter, Key, Owner, Sessions};
 use sessile_handler::{Access, Request, Rules, Save, Saved};
 use sessile_stores::Context;
 
@@ -66,4 +66,31 @@ fn a_child_does_not_open_again_what_its_parent_has_saved() {
     PROCESS.store(1, Relaxed);
     request.reopen(&sessions, "id", b"cart").unwrap();
     assert!(matches!(save(&mut request, &sessions, "id", "more"), Saved::Stored));
+}
+
+/// The save answered that there was nothing to save, and the change was lost.
+#[test]
+fn a_child_is_told_that_its_changes_are_not_saved() {
+    static PROCESS: AtomicU32 = AtomicU32::new(1);
+    let sessions = sessile_stores::open("memory:", &Context::default()).unwrap();
+    let mut request = Request::new(Clock::system(), || PROCESS.load(Relaxed), Rules::default());
+    let save = |request: &mut Request, text: &str, changed| {
+        let payload = Some(text.as_bytes());
+        let save = Save { payload, changed, empty: false, headers_open: true };
+        request.save_own(&sessions, "id", save)
+    };
+    request.open(&sessions, "id", Access::Locked).unwrap();
+    request.loaded();
+    save(&mut request, "cart", true).unwrap();
+    request.open(&sessions, "id", Access::Locked).unwrap();
+    request.loaded();
+    PROCESS.store(2, Relaxed);
+    assert!(matches!(save(&mut request, "cart", false), Ok(Saved::Nothing)), "it changed nothing");
+    assert_eq!(save(&mut request, "child", true).unwrap_err().kind().code(), "unsupported");
+    request.set_owner(&sessions, Some(Owner::new(b"17").unwrap())).unwrap();
+    assert_eq!(save(&mut request, "cart", false).unwrap_err().kind().code(), "unsupported");
+    assert_eq!(sessions.count(Counter::FailedSaves), 2);
+    PROCESS.store(1, Relaxed);
+    assert!(matches!(save(&mut request, "parent", true), Ok(Saved::Stored)));
+    assert_eq!(stored(&sessions, "id").unwrap(), b"parent");
 }

@@ -11,7 +11,7 @@ import logging
 from typing import Any
 
 from .cookies import Cookie
-from .session import Session
+from .session import Session, raise_if_missed
 from .sessions import Sessions
 
 
@@ -49,12 +49,14 @@ class SessionMiddleware:
         async def send_with_cookie(message: Any) -> None:
             if message["type"] == "http.response.start":
                 result = await session.asave()
+                raise_if_missed(result)
                 line = self.cookie.after(sent, session, result, https)
                 headers = [*message.get("headers", ()), (b"vary", b"Cookie")]
                 if line:
                     headers.append((b"set-cookie", line.encode("latin-1")))
                 message = {**message, "headers": headers}
                 await session.arelease()
+                session.cookie_is_sent = True
             await send(message)
 
         try:

@@ -15,7 +15,7 @@ from flask.wrappers import Request, Response
 from ._sessile import Store
 from .errors import Destroyed, Gone, InvalidId
 from .serializers import Serializer
-from .session import Session
+from .session import Session, raise_if_missed
 from .sessions import Sessions
 
 
@@ -51,6 +51,13 @@ class ServerSideSession(Session, SessionMixin):
     @modified.setter
     def modified(self, value: bool) -> None:
         """A change inside a value is noticed without it."""
+
+    @property
+    def is_kept_for_owner(self) -> bool:
+        """Whether it is stored for its owner although it is empty; not if it was emptied now."""
+        if self._owner is None:
+            return False
+        return not self.has_changed_data if self.is_stored else self.names_owner
 
     def __bool__(self) -> bool:
         return len(self) > ("_permanent" in self)
@@ -89,50 +96,66 @@ class SessileSessionInterface(SessionInterface):
                 response.vary.add("Cookie")
                 self._save(app, session, response)
             elif session._cookie and app.config["SESSION_REFRESH_EACH_REQUEST"]:
-                self._touch(app, session._cookie)
+                self._touch(app, session._cookie, response)
         finally:
             session.release()
 
     def _save(self, app: Flask, session: ServerSideSession, response: Response) -> None:
-        name, path = self.get_cookie_name(app), self.get_cookie_path(app)
-        domain = self.get_cookie_domain(app)
-        if not session:
+        if not session and not session.is_kept_for_owner:
             if session.is_stored and session.modified:
                 session.destroy()
             # Not that of an unknown session: the browser may have the cookie of a log-in by now.
             if session._cookie and session.is_destroyed:
-                response.delete_cookie(
-                    name,
-                    domain=domain,
-                    path=path,
-                    secure=self.get_cookie_secure(app),
-                    httponly=self.get_cookie_httponly(app),
-                    samesite=self.get_cookie_samesite(app),
-                )
+                response.delete_cookie(self.get_cookie_name(app), **self._cookie_options(app))
             return
         if not app.config["SESSION_REFRESH_EACH_REQUEST"] and not session.modified:
             return
         idle = app.permanent_session_lifetime.total_seconds()
         session.idle = None if idle == self.sessions.idle else idle
         saved = session.save()
+        raise_if_missed(saved)
         is_new_id = session.sid != session._cookie
         if saved == "stored" or (saved == "touched" and (session.permanent or is_new_id)):
-            response.set_cookie(
-                name,
-                session.sid,
-                expires=self.get_expiration_time(app, session),
-                httponly=self.get_cookie_httponly(app),
-                secure=self.get_cookie_secure(app),
-                samesite=self.get_cookie_samesite(app),
-                domain=domain,
-                path=path,
-            )
+            self._set_cookie(app, session, session.sid, response)
 
-    def _touch(self, app: Flask, id: str) -> None:
+    def _touch(self, app: Flask, id: str, response: Response) -> None:
+        store = self.sessions.store
         try:
-            self.sessions.store.touch(id, app.permanent_session_lifetime.total_seconds())
+            store.touch(id, app.permanent_session_lifetime.total_seconds())
         except (Destroyed, Gone, InvalidId):
-            pass
+            return
+        # The browser keeps the cookie of a permanent session for as long as the store. Under an id
+        # that was replaced there is none: the browser has another cookie by now.
+        payload = store.peek(id)
+        if payload is None:
+            return
+        session = self.session_class(self.sessions, id, self.permanent)
+        session._read(payload)
+        if session.permanent:
+            response.vary.add("Cookie")
+            self._set_cookie(app, session, id, response)
+
+    def _set_cookie(
+        self, app: Flask, session: ServerSideSession, id: str, response: Response
+    ) -> None:
+        response.set_cookie(
+            self.get_cookie_name(app),
+            id,
+            expires=self.get_expiration_time(app, session),
+            **self._cookie_options(app),
+        )
+
+    def _cookie_options(self, app: Flask) -> dict[str, Any]:
+        options = {
+            "domain": self.get_cookie_domain(app),
+            "path": self.get_cookie_path(app),
+            "secure": self.get_cookie_secure(app),
+            "httponly": self.get_cookie_httponly(app),
+            "samesite": self.get_cookie_samesite(app),
+        }
+        # Since Flask 3.1.
+        partitioned = getattr(self, "get_cookie_partitioned", None)
+        return options if partitioned is None else {**options, "partitioned": partitioned(app)}
 
 
 class Sessile:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
 from collections.abc import Iterator, MutableMapping
 from functools import partial
@@ -35,6 +36,12 @@ class Session(MutableMapping[str, Any]):
         self._is_destroyed = False
         # In a tuple the owner that the next save sets; None if that keeps the one of before.
         self._owner: tuple[str | None] | None = None
+        # The process that has opened it.
+        self._process = os.getpid()
+        # Why a save was not possible: what it was to store must not come back by another one.
+        self._lost: str | None = None
+        self.cookie_is_sent = False
+        """The response has begun: the browser cannot be told of a new id any more."""
         self.idle: float | None = None
         """How many seconds it lives from now on, if that is not what `Sessions` says."""
 
@@ -72,8 +79,19 @@ class Session(MutableMapping[str, Any]):
 
     @property
     def modified(self) -> bool:
-        """Whether it differs from what is stored; changes inside its values count."""
+        """Whether it differs from what is stored; changes inside its values count, and so does an
+        owner that is not saved."""
+        return self._owner is not None or self.has_changed_data
+
+    @property
+    def has_changed_data(self) -> bool:
+        """Whether its values differ from what is stored."""
         return self._data is not None and self._is_changed(self._dumped())
+
+    @property
+    def names_owner(self) -> bool:
+        """Whether the next save sets an owner."""
+        return self._owner is not None and bool(self._owner[0])
 
     # What is in it
 
@@ -103,6 +121,10 @@ class Session(MutableMapping[str, Any]):
 
     def clear(self) -> None:
         self._loaded().clear()
+
+    def copy(self) -> dict[str, Any]:
+        """Its values, as a dictionary that is not saved."""
+        return dict(self._loaded())
 
     def __repr__(self) -> str:
         state = "not opened" if self._data is None else f"{len(self._data)} values"
@@ -138,7 +160,7 @@ class Session(MutableMapping[str, Any]):
         if payload is None:
             # An id that a store does not know is not taken from a cookie.
             self._id = None
-        self._payload, self._unchanged = payload, None
+        self._payload, self._unchanged, self._process = payload, None, os.getpid()
         if payload:
             self._data = self._parsed(payload)
         else:
@@ -211,16 +233,24 @@ class Session(MutableMapping[str, Any]):
         )
 
     def _store(self, dumped: bytes) -> str:
-        if self._payload is None and not self._data and not (self._owner and self._owner[0]):
+        if self._lost is None:
+            saved = self._try_to_store(dumped)
+            if saved not in ("replaced", "ended"):
+                return saved
+            self._lost = saved
+        is_changed = self._owner is not None or self._is_changed(dumped)
+        return self._lost if is_changed else "nothing"
+
+    def _try_to_store(self, dumped: bytes) -> str:
+        if self._payload is None and not self._data and not self.names_owner:
             return "nothing"
         id, before = self.id, self._payload
-        if before is not None and not self._request.is_open:
-            try:
-                self._request.reopen(id, before)
-            except Destroyed:
-                return "logged-out"
-            except Unsupported:
-                return "replaced"
+        if before is None:
+            self._check_cookie("the new session, which is not saved")
+        elif not self._request.is_open:
+            result = self._reopen(before, dumped)
+            if result is not None:
+                return result
         changed = self._is_changed(dumped, saves=True)
         payload = before if before is not None and not changed else dumped
         if self._owner is not None:
@@ -234,6 +264,29 @@ class Session(MutableMapping[str, Any]):
             self._payload, self._unchanged, self._owner = payload, dumped, None
         return saved
 
+    def _reopen(self, before: bytes, dumped: bytes) -> str | None:
+        """Takes the lock again that an earlier save has given back. Names the result of the save if
+        that is not possible any more."""
+        is_of_parent = self._process != os.getpid()
+        if is_of_parent and self._owner is None and not self._is_changed(dumped):
+            return "nothing"
+        try:
+            self._request.reopen(self.id, before)
+        except Destroyed:
+            return "logged-out"
+        except Unsupported:
+            if is_of_parent:
+                raise
+            return "replaced"
+        return None
+
+    def _check_cookie(self, of: str) -> None:
+        if self.cookie_is_sent:
+            raise Destroyed(
+                f"the response has begun without the cookie of {of}: change the session before the "
+                "response starts"
+            )
+
     def regenerate(self, *, keep_old: bool = False) -> None:
         """Gives it a new id: at each log-in and change of rights. If `keep_old`, requests that are
         under way see the session under the old id as it was, for the grace."""
@@ -241,6 +294,7 @@ class Session(MutableMapping[str, Any]):
         waiting.now(self._request, partial(self._regenerate, keep_old))
 
     def _regenerate(self, keep_old: bool) -> None:
+        self._check_cookie("a new id, and the session keeps the one that it has")
         new = new_id()
         if self._payload is not None:
             if not self._request.is_open:
@@ -274,7 +328,7 @@ class Session(MutableMapping[str, Any]):
 
     def _forget(self) -> None:
         self._id, self._payload, self._data, self._owner = None, None, {}, None
-        self._unchanged, self._is_destroyed = self._dumped(), True
+        self._unchanged, self._is_destroyed, self._lost = self._dumped(), True, None
 
     def release(self) -> None:
         """Gives the lock back without saving."""
@@ -319,6 +373,19 @@ def raise_if_lost(saved: str) -> None:
     """Raises what a save says that was not possible any more."""
     if saved in _LOST:
         raise Destroyed(_LOST[saved])
+
+
+def missed(saved: str) -> str | None:
+    """What a response has lost by a save that was not possible any more. After a log-out there is
+    nothing that the visitor could miss."""
+    return None if saved == "logged-out" else _LOST.get(saved)
+
+
+def raise_if_missed(saved: str) -> None:
+    """`raise_if_lost` for a response that has not begun."""
+    told = missed(saved)
+    if told is not None:
+        raise Destroyed(told)
 
 
 def new_id() -> str:

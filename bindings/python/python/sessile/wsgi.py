@@ -1,15 +1,17 @@
 """Sessions of any WSGI application: `environ["sessile.session"]`.
 
 A session is opened by its first use and saved when the application starts its response. Changes
-that come later, while a response is streamed, are saved at its end."""
+that come later, while a response is streamed, are saved at its end. Its cookie has gone by then, so
+a new session and a new id are errors there."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .cookies import Cookie
-from .session import Session
+from .session import Session, missed, raise_if_missed
 from .sessions import Sessions
 
 KEY = "sessile.session"
@@ -38,12 +40,16 @@ class SessionMiddleware:
         https = environ.get("wsgi.url_scheme") == "https"
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            # A second start, after a failure, has headers in place of those of the first.
+            session.cookie_is_sent = False
             if session.is_opened:
                 result = session.save()
+                raise_if_missed(result)
                 line = self.cookie.after(sent, session, result, https)
                 headers = [*headers, ("Vary", "Cookie")]
                 if line:
                     headers.append(("Set-Cookie", line))
+            session.cookie_is_sent = True
             return start_response(status, headers, exc_info)
 
         try:
@@ -81,6 +87,9 @@ class _Body:
                 close()
             if self._session.modified and not self._has_failed:
                 # A log-out in between wins, which is logged.
-                self._session.save()
+                told = missed(self._session.save())
+                if told is not None:
+                    # The visitor has the response already.
+                    logging.getLogger("sessile").error(told)
         finally:
             self._session.release()

@@ -1,11 +1,11 @@
 //! A second save of one request.
 
-use sessile_core::{Absence, Begun, Error, ErrorKind, Key, OwnerChange, Result, Sessions};
+use sessile_core::{Absence, Begun, ErrorKind, Key, OwnerChange, Result, Sessions};
 
 use super::{Phase, Request, Save, Saved, State};
 use crate::diverged::Diverged;
 use crate::merge::Removals;
-use crate::session::{Access, Hold, Locked, Session, replaced};
+use crate::session::{Access, Hold, Locked, Session, of_parent, replaced};
 
 impl Request {
     /// Opens a session again that this request has saved, to save it once more: a save gives the
@@ -23,8 +23,7 @@ impl Request {
         self.let_go();
         let key = Key::session(id)?;
         if self.opened_by != (self.process)() {
-            let why = "the session is that of the parent process: nothing is saved";
-            return Err(sessions.refuse_save(&key, Error::new(ErrorKind::Unsupported, why)));
+            return Err(of_parent(sessions, &key));
         }
         let Begun { lease, record, absence, moved } = sessions.begin(&key, self.rules.lock_wait)?;
         if moved || absence == Absence::Regenerated {

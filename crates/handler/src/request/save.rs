@@ -6,7 +6,7 @@ use super::{Phase, Request, State};
 use crate::diverged::Diverged;
 use crate::merge::Removals;
 use crate::rules::Rules;
-use crate::session::{Hold, Locked, Session, replaced, unlocked};
+use crate::session::{Hold, Locked, Session, of_parent, replaced, unlocked};
 
 /// What an application ends a request with.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,8 @@ pub enum Saved {
     LoggedOut(Error),
     /// The id was replaced by a new one meanwhile: nothing is stored. It is logged.
     Replaced(Error),
-    /// The session has reached the end of its absolute lifetime: nothing is stored.
+    /// The session has reached the end of its absolute lifetime: nothing is stored. Changes that
+    /// are lost by that are logged.
     Ended,
 }
 
@@ -83,6 +84,22 @@ impl Request {
         saved
     }
 
+    /// [`Request::save`] for languages that are told of a session of the parent process. PHP is
+    /// not: it saves at the end of each process, also of a child that has changed nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Request::save`]; `Unsupported` for changes in a forked child, whose parent has
+    /// the session.
+    pub fn save_own(&mut self, sessions: &Sessions, id: &str, save: Save<'_>) -> Result<Saved> {
+        let owner = self.owner;
+        let set = self.state.opened(id).map_or(owner, |session| session.hold.owner_change(owner));
+        if self.is_forked_child() && (save.changed || set != OwnerChange::Keep) {
+            return Err(of_parent(sessions, &Key::session(id)?));
+        }
+        self.save(sessions, id, save)
+    }
+
     #[inline]
     fn save_session(&mut self, sessions: &Sessions, id: &str, save: Save<'_>) -> Result<Saved> {
         if matches!(self.state, State::Active(_, Phase::Loading)) || self.is_forked_child() {
@@ -103,6 +120,9 @@ impl Request {
             return self.save_unopened(sessions, id, payload);
         };
         if session.end.is_some_and(|end| end <= self.clock.now()) {
+            if save.changed || session.hold.owner_change(self.owner) != OwnerChange::Keep {
+                count_ended(sessions, &session.key);
+            }
             self.let_go();
             return Ok(Saved::Ended);
         }
@@ -160,6 +180,13 @@ impl Request {
         }
         Ok(saved)
     }
+}
+
+/// Counts and logs changes to a session whose absolute lifetime is over.
+#[cold]
+fn count_ended(sessions: &Sessions, key: &Key) {
+    let why = "the session has reached the end of its absolute lifetime: nothing is saved";
+    sessions.refuse_save(key, Error::new(ErrorKind::Gone, why));
 }
 
 /// Takes the lock of a snapshot that the application has changed. Otherwise, or if the session is

@@ -58,8 +58,8 @@ pub fn list(
     Ok(page)
 }
 
-/// The head of a record, and its size. Of one that cannot be read what its file tells: whoever reads
-/// the session learns why.
+/// The head of a record, and its size. Of one that cannot be read what its file tells: whoever
+/// reads the session learns why.
 fn head(mode: &impl Mode, key: &Key) -> Option<(Head, u64)> {
     mode.read_head(key).unwrap_or_else(|_| {
         let stat = mode.file(key).ok()?.stat().ok()??;

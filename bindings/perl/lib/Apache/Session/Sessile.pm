@@ -9,7 +9,8 @@ use Sessile;
 our $VERSION = $Sessile::VERSION;
 our @ISA     = ('Apache::Session');
 
-# The bits of Apache::Session's status.
+# The bits of Apache::Session's status. Above them is the process that has opened the session, or
+# changed it last: a child that has changed nothing has nothing to save.
 use constant { NEW => 1, MODIFIED => 2, DELETED => 4, SYNCED => 8 };
 
 # The store of a tie without a Url and a Directory, as in the store of Apache::Session::File.
@@ -81,7 +82,7 @@ sub TIEHASH {
         die 'Session could not be unserialized';
     }
     # An older version stored it: the next save leaves it out.
-    $self->{status} = defined $data->{_session_id} ? SYNCED | MODIFIED : SYNCED;
+    $self->{status} = (defined $data->{_session_id} ? SYNCED | MODIFIED : SYNCED) | $$ << 4;
     $data->{_session_id} = $id;
     $self->{data} = $data;
     return $self;
@@ -94,7 +95,7 @@ sub _make {
         # A short one may be taken.
         next if length Sessile::Session::open($self, $self->{opened}[0], $id);
         $self->{data}   = { _session_id => $id };
-        $self->{status} = NEW;
+        $self->{status} = NEW | $$ << 4;
         return $self;
     }
     Sessile::Session::close($self);
@@ -109,11 +110,30 @@ sub _store {
         my $owner = $self->{args}{Owner};
         Sessile::Session::name_owner($self, $owner, $self->{data}) if defined $owner;
         Sessile::Session::save($self, $self->_bytes, 1);
-        $self->{status} = SYNCED;
+        $self->{status} = SYNCED | $$ << 4;
     }
     else {
         Sessile::Session::save($self, '', 0);
     }
+    return;
+}
+
+sub _modify {
+    my ($self) = @_;
+    $self->{status} = $self->{status} & 15 | MODIFIED | $$ << 4;
+    return;
+}
+
+sub DELETE {
+    my ($self, $key) = @_;
+    $self->_modify;
+    return delete $self->{data}{$key};
+}
+
+sub CLEAR {
+    my ($self) = @_;
+    $self->_modify;
+    $self->{data} = {};
     return;
 }
 
@@ -155,7 +175,7 @@ sub release_all_locks  { return }
 sub DESTROY {
     my ($self) = @_;
     # Not if it was never opened, and not what another thread has.
-    return if !Sessile::Session::is_open($self);
+    return if !Sessile::Session::is_open($self) or $self->{status} >> 4 != $$;
     local $@;
     # Its lock goes with the object.
     eval { $self->_store; 1 } or warn "Apache::Session::Sessile: nothing is saved: $@\n";

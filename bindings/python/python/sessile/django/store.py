@@ -63,7 +63,10 @@ def release_all(**_: Any) -> None:
 
 
 def forget_others(**_: Any) -> None:
-    """What was made before a request is not its own."""
+    """What was made before a request is not its own. A test that has looked at the session would
+    have the request wait for the test itself, so what is held is given back."""
+    for session in list(_of_request.get() or ()):
+        session.release()
     _of_request.set(None)
 
 
@@ -279,6 +282,16 @@ class SessionStore(SessionBase):
 
     async def adelete(self, session_key: str | None = None) -> None:
         await waiting.ask(ours.store(), self.delete, session_key)
+
+    # Copies
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy holds nothing. Like a second request, it saves what it has read."""
+        return {**self.__dict__, "_request": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _made().add(self)
 
     # The end
 
