@@ -22,6 +22,13 @@ static sessile_format payload_format(void)
 		: SESSILE_FORMAT_OTHER;
 }
 
+/* Also below a handler in PHP that extends SessionHandler, as those of Drupal and Symfony do. */
+bool sessile_is_handler(void)
+{
+	return PS(mod) == &sessile_ps_module
+		|| (PS(default_mod) == &sessile_ps_module && PS(mod_user_is_open));
+}
+
 static void set_rules(void)
 {
 	sessile_rules rules = SESSILE_G(rules);
@@ -62,6 +69,17 @@ static zend_result warn(const sessile_error *error)
 {
 	sessile_warn(error);
 	return sessile_fail();
+}
+
+/* After a log-out in another request PHP goes on with $_SESSION under a new id. The log-out is
+ * final: unless $_SESSION is empty, nothing is saved until the session is opened anew. It is
+ * counted; a log line would be noise.
+ */
+static zend_result end_session(const sessile_error *error)
+{
+	sessile_log_drop(error);
+	SESSILE_G(logged_out) = !sessile_is_empty();
+	return SUCCESS;
 }
 
 /* Not EG(timeout_seconds), which is max_input_time before the script runs. */
@@ -111,6 +129,9 @@ PS_OPEN_FUNC(sessile)
 	const bool gets_new_id = sessile_request_is_leaving(SESSILE_G(request)) && regenerates();
 
 	SESSILE_G(printed) = false;
+	if (!regenerates()) {
+		SESSILE_G(logged_out) = false;
+	}
 	/* session_reset() opens an open session. Without this the request would wait for its own lock.
 	 */
 	if (!gets_new_id) {
@@ -149,6 +170,29 @@ PS_CLOSE_FUNC(sessile)
 	return SUCCESS;
 }
 
+/* Another session for an application that calls SessionHandler::read(): the open one stays open. */
+static zend_result peek(const zend_string *key, zend_string **val)
+{
+	sessile_request *another = sessile_request_new();
+	sessile_error error;
+	sessile_bytes payload;
+	sessile_code code = sessile_request_open(another, SESSILE_G(store), bytes_of(key), false,
+		&payload, &error);
+
+	if (code == SESSILE_OK) {
+		*val = zend_string_init(payload.data, payload.length, 0);
+	}
+	sessile_request_free(another);
+	return code == SESSILE_OK ? SUCCESS : warn(&error);
+}
+
+static sessile_code open_session(const zend_string *key, sessile_bytes *payload,
+	sessile_error *error)
+{
+	return sessile_request_open(SESSILE_G(request), SESSILE_G(store), bytes_of(key), wants_lock(),
+		payload, error);
+}
+
 PS_READ_FUNC(sessile)
 {
 	sessile_error error;
@@ -156,13 +200,31 @@ PS_READ_FUNC(sessile)
 	sessile_code code;
 
 	sessile_restore_path();
-	code = sessile_request_open(SESSILE_G(request), SESSILE_G(store), bytes_of(key),
-		wants_lock(), &payload, &error);
+	if (sessile_running_call() == SESSILE_CALL_NONE
+			&& sessile_request_has_another_open(SESSILE_G(request), bytes_of(key))) {
+		return peek(key, val);
+	}
+	*val = ZSTR_EMPTY_ALLOC();
+	if (SESSILE_G(logged_out)) {
+		return SUCCESS;
+	}
+	code = open_session(key, &payload, &error);
+	if (code == SESSILE_DESTROYED && regenerates()) {
+		end_session(&error);
+		if (SESSILE_G(logged_out)) {
+			return SUCCESS;
+		}
+		/* A new session: what sessile_set_lifetime() has said is that of the old one. */
+		set_rules();
+		code = open_session(key, &payload, &error);
+	}
 	if (code != SESSILE_OK) {
 		return warn(&error);
 	}
 	/* After a regeneration PHP keeps $_SESSION and ignores this. */
-	*val = payload.length ? zend_string_init(payload.data, payload.length, 0) : ZSTR_EMPTY_ALLOC();
+	if (payload.length) {
+		*val = zend_string_init(payload.data, payload.length, 0);
+	}
 	/* Not if that was over the memory limit: the request ends, and must not save an empty session.
 	 */
 	sessile_request_loaded(SESSILE_G(request));
@@ -171,6 +233,15 @@ PS_READ_FUNC(sessile)
 		sessile_warn(&error);
 	}
 	return SUCCESS;
+}
+
+/* The answer to a request that leaves its id: SESSILE_GONE if the session is not open. */
+static zend_result left_id(sessile_code code, const sessile_error *error)
+{
+	if (code == SESSILE_DESTROYED) {
+		return end_session(error);
+	}
+	return code == SESSILE_OK ? SUCCESS : warn(error);
 }
 
 static zend_result save(zend_string *key, const zend_string *val, bool changed)
@@ -189,11 +260,14 @@ static zend_result save(zend_string *key, const zend_string *val, bool changed)
 	sessile_error error;
 	sessile_saved saved;
 
+	if (SESSILE_G(logged_out)) {
+		return SUCCESS;
+	}
 	if (with.serialised && sessile_running_call() == SESSILE_CALL_REGENERATES) {
 		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store),
 			bytes_of(key), true, &error);
 		if (code != SESSILE_GONE) {
-			return code == SESSILE_OK ? SUCCESS : warn(&error);
+			return left_id(code, &error);
 		}
 	}
 	if (sessile_request_save(SESSILE_G(request), SESSILE_G(store), bytes_of(key), with,
@@ -246,7 +320,7 @@ PS_DESTROY_FUNC(sessile)
 		sessile_code code = sessile_request_leave_id(SESSILE_G(request), SESSILE_G(store),
 			bytes_of(key), false, &error);
 		if (code != SESSILE_GONE) {
-			return code == SESSILE_OK ? SUCCESS : warn(&error);
+			return left_id(code, &error);
 		}
 	}
 	if (sessile_request_destroy(SESSILE_G(request), SESSILE_G(store), bytes_of(key), &error)

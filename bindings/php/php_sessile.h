@@ -47,6 +47,8 @@ ZEND_BEGIN_MODULE_GLOBALS(sessile)
 	/* The redacted text in PS(save_path), and whether PHP has printed it before it closes. */
 	zend_string *shown;
 	bool printed;
+	/* The session was ended, and PHP goes on with its data under a new id: nothing is saved. */
+	bool logged_out;
 	/* max_execution_time, found once in this thread. */
 	const zend_ini_entry *time_limit;
 
@@ -63,6 +65,7 @@ ZEND_TSRMLS_CACHE_EXTERN()
 
 /* handler.c */
 extern const ps_module sessile_ps_module;
+bool sessile_is_handler(void);
 
 /* path.c */
 void sessile_watch_path(void);
@@ -73,6 +76,8 @@ const char *sessile_given_path(const char *path);
 
 /* running_call.c */
 typedef enum {
+	/* None: the application calls SessionHandler, or PHP begins or ends the request. */
+	SESSILE_CALL_NONE,
 	SESSILE_CALL_OTHER,
 	/* session_start() with read_and_close. */
 	SESSILE_CALL_READS,

@@ -59,5 +59,5 @@ sessile_call sessile_running_call(void)
 		}
 		return SESSILE_CALL_OTHER;
 	}
-	return SESSILE_CALL_OTHER;
+	return SESSILE_CALL_NONE;
 }

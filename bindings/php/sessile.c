@@ -7,6 +7,20 @@
 
 ZEND_DECLARE_MODULE_GLOBALS(sessile)
 
+/* PHP's own settings of sessions, too, do not change under an open one, which has read them. A
+ * handler in PHP that is about to open it may still set them.
+ */
+static bool is_in_use(const zend_ini_entry *entry, int stage)
+{
+	if (stage != PHP_INI_STAGE_RUNTIME || PS(session_status) != php_session_active
+			|| PS(mod_data) != &SESSILE_G(store)) {
+		return false;
+	}
+	php_error_docref(NULL, E_WARNING, "%s cannot be changed when a session is active",
+		ZSTR_VAL(entry->name));
+	return true;
+}
+
 /* Settings of two words, kept as whether it is the second. */
 static PHP_INI_MH(on_update_word)
 {
@@ -24,6 +38,9 @@ static PHP_INI_MH(on_update_word)
 		php_error_docref(NULL, E_WARNING, "%s is %s or %s", setting[0], setting[1], setting[2]);
 		return FAILURE;
 	}
+	if (is_in_use(entry, stage)) {
+		return FAILURE;
+	}
 	*(bool *) ZEND_INI_GET_ADDR() = !strcmp(word, setting[2]);
 	return SUCCESS;
 }
@@ -39,6 +56,9 @@ static PHP_INI_MH(on_update_seconds)
 	if (!is_numeric_string(ZSTR_VAL(new_value), ZSTR_LEN(new_value), NULL, &number, false)
 			|| !(seconds >= 0 && seconds <= most)) {
 		php_error_docref(NULL, E_WARNING, "%s is a number of seconds from 0 to %.0f", name, most);
+		return FAILURE;
+	}
+	if (is_in_use(entry, stage)) {
 		return FAILURE;
 	}
 	/* 0 may mean never, so less than 1 ms becomes 1. */
@@ -74,6 +94,12 @@ static PHP_INI_MH(on_update_switch)
 	return FAILURE;
 }
 
+static PHP_INI_MH(on_update_rule)
+{
+	return is_in_use(entry, stage) ? FAILURE
+		: on_update_switch(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+}
+
 #define SECONDS(name, value, rule) \
 	STD_PHP_INI_ENTRY("sessile." name, value, PHP_INI_ALL, on_update_seconds, rules.rule, \
 		zend_sessile_globals, sessile_globals)
@@ -94,11 +120,11 @@ PHP_INI_BEGIN()
 		payload_limit, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.hashed_ids", "0", PHP_INI_SYSTEM | PHP_INI_PERDIR, on_update_switch,
 		hashed_ids, zend_sessile_globals, sessile_globals)
-	STD_PHP_INI_BOOLEAN("sessile.read_only", "0", PHP_INI_ALL, on_update_switch,
+	STD_PHP_INI_BOOLEAN("sessile.read_only", "0", PHP_INI_ALL, on_update_rule,
 		read_only, zend_sessile_globals, sessile_globals)
-	STD_PHP_INI_BOOLEAN("sessile.lazy_start", "1", PHP_INI_ALL, on_update_switch,
+	STD_PHP_INI_BOOLEAN("sessile.lazy_start", "1", PHP_INI_ALL, on_update_rule,
 		rules.lazy_start, zend_sessile_globals, sessile_globals)
-	STD_PHP_INI_BOOLEAN("sessile.touch_unlocked", "0", PHP_INI_ALL, on_update_switch,
+	STD_PHP_INI_BOOLEAN("sessile.touch_unlocked", "0", PHP_INI_ALL, on_update_rule,
 		rules.touch_unlocked, zend_sessile_globals, sessile_globals)
 	STD_PHP_INI_BOOLEAN("sessile.log", "1", PHP_INI_ALL, on_update_switch,
 		logs, zend_sessile_globals, sessile_globals)
@@ -191,12 +217,10 @@ PHP_FUNCTION(sessile_counters)
 	}
 }
 
-/* Also below a handler in PHP that extends SessionHandler, as those of Drupal and Symfony do. */
 static bool has_open_session(void)
 {
 	if (PS(session_status) == php_session_active && PS(id) && SESSILE_G(store)
-			&& (PS(mod) == &sessile_ps_module
-				|| (PS(default_mod) == &sessile_ps_module && PS(mod_user_is_open)))) {
+			&& sessile_is_handler()) {
 		return true;
 	}
 	php_error_docref(NULL, E_WARNING, "there is no open session of the save handler sessile");
@@ -253,9 +277,9 @@ PHP_FUNCTION(sessile_revoke)
 {
 	zend_string *owner;
 	bool keep_open = false;
-	sessile_bytes but = { NULL, 0 };
 	uint64_t ended = 0;
 	sessile_error error;
+	sessile_code code;
 
 	ZEND_PARSE_PARAMETERS_START(1, 2)
 		Z_PARAM_STR(owner)
@@ -265,12 +289,11 @@ PHP_FUNCTION(sessile_revoke)
 	if (!has_open_session()) {
 		RETURN_FALSE;
 	}
-	if (keep_open) {
-		but.data = ZSTR_VAL(PS(id));
-		but.length = ZSTR_LEN(PS(id));
-	}
-	if (sessile_revoke(SESSILE_G(store), (sessile_bytes) { ZSTR_VAL(owner), ZSTR_LEN(owner) }, but,
-			&ended, &error) != SESSILE_OK) {
+	const sessile_bytes name = { ZSTR_VAL(owner), ZSTR_LEN(owner) };
+	const sessile_bytes open = { ZSTR_VAL(PS(id)), ZSTR_LEN(PS(id)) };
+	code = keep_open ? sessile_revoke(SESSILE_G(store), name, open, &ended, &error)
+		: sessile_request_revoke(SESSILE_G(request), SESSILE_G(store), name, &ended, &error);
+	if (code != SESSILE_OK) {
 		php_error_docref(NULL, E_WARNING, "%s", error.message);
 		RETURN_FALSE;
 	}

@@ -34,9 +34,10 @@ static bool has_named_value(void)
 }
 
 /* If a value cannot be serialised, PHP passes a partial text or none. (PHP's own serialiser skips
- * unnamed values with a notice.) A handler in PHP may use another encoding.
+ * unnamed values with a notice.) A handler in PHP that does not stand on this one may use another
+ * encoding.
  */
 bool sessile_is_torn(const zend_string *text)
 {
-	return EG(exception) || (PS(mod) == &sessile_ps_module && !ZSTR_LEN(text) && has_named_value());
+	return EG(exception) || (sessile_is_handler() && !ZSTR_LEN(text) && has_named_value());
 }

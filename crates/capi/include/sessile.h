@@ -307,6 +307,9 @@ bool sessile_request_is_taken(sessile_request *request,
                               sessile_bytes id,
                               bool for_this_request);
 
+// Whether a session is open that has another id.
+bool sessile_request_has_another_open(sessile_request *request, sessile_bytes id);
+
 // Whether strict mode takes an id: its session is stored, or another request holds it. A store
 // that fails refuses no id: `sessile_request_open` reports the failure.
 bool sessile_request_validate(sessile_request *request,
@@ -347,8 +350,16 @@ sessile_code sessile_request_set_owner(sessile_request *request,
                                        sessile_bytes owner,
                                        sessile_error *error);
 
+// Ends all sessions of an owner, also the open one if the next save would give it to this owner: a
+// log-out everywhere. `ended` gets their number. `sessile_revoke` spares one.
+sessile_code sessile_request_revoke(sessile_request *request,
+                                    sessile_store *store,
+                                    sessile_bytes owner,
+                                    uint64_t *ended,
+                                    sessile_error *error);
+
 // Changes how long the session lives after this request, in place of `idle_ms` and
-// `first_lifetime_ms`; until `sessile_request_set_rules`.
+// `first_lifetime_ms`; also if the request opens it once more.
 void sessile_request_set_idle(sessile_request *request, uint64_t idle_ms);
 
 // Opens a session again that this request has saved, to save it once more: a save gives the lock

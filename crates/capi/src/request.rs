@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use sessile_core::{Clock, ErrorKind, Result};
+use sessile_core::{Clock, ErrorKind, Owner, Result};
 use sessile_engine::spare;
 use sessile_handler::{
     Access, Closed, Concurrency, Format, OnConflict, OnLockTimeout, Request, Rules, Save, Saved,
@@ -241,6 +241,16 @@ pub unsafe extern "C" fn sessile_request_is_taken(
     })
 }
 
+/// Whether a session is open that has another id.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_has_another_open(
+    request: *mut sessile_request,
+    id: sessile_bytes,
+) -> bool {
+    // SAFETY: the caller's promises.
+    ask(|| unsafe { Ok(borrow(request)?.has_another_open(&text(id))) })
+}
+
 /// Whether strict mode takes an id: its session is stored, or another request holds it. A store
 /// that fails refuses no id: `sessile_request_open` reports the failure.
 #[unsafe(no_mangle)]
@@ -359,8 +369,28 @@ pub unsafe extern "C" fn sessile_request_set_owner(
     unsafe { call(error, set) }
 }
 
+/// Ends all sessions of an owner, also the open one if the next save would give it to this owner: a
+/// log-out everywhere. `ended` gets their number. `sessile_revoke` spares one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sessile_request_revoke(
+    request: *mut sessile_request,
+    store: *mut sessile_store,
+    owner: sessile_bytes,
+    ended: *mut u64,
+    error: *mut sessile_error,
+) -> sessile_code {
+    let revoke = || {
+        // SAFETY: the caller's promises.
+        let (request, sessions, owner) =
+            unsafe { (borrow(request)?, sessions_of(store)?, owner.get()) };
+        request.revoke(sessions, Owner::new(owner)?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call(error, || write_result(ended, "the place for the number", revoke)) }
+}
+
 /// Changes how long the session lives after this request, in place of `idle_ms` and
-/// `first_lifetime_ms`; until `sessile_request_set_rules`.
+/// `first_lifetime_ms`; also if the request opens it once more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sessile_request_set_idle(request: *mut sessile_request, idle_ms: u64) {
     let idle = Duration::from_millis(idle_ms);

@@ -2,10 +2,12 @@
 
 mod regenerate;
 mod reopen;
+mod revoke;
 mod save;
 
 pub use self::save::{Save, Saved};
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use sessile_core::{Clock, Error, ErrorKind, Key, Owner, OwnerChange, Result, Sessions};
@@ -27,6 +29,8 @@ pub struct Request {
     made: Option<Key>,
     /// The session that this request has stored first, under the id that it has now.
     created: Option<Key>,
+    /// How long sessions live that this request has given a time of their own, by their ids.
+    idle: HashMap<String, Duration>,
     /// A lock was not free in time; see [`Rules::best_effort`].
     waited: bool,
     /// What the next save does with the owner of its session.
@@ -106,6 +110,7 @@ impl Request {
             state: State::Closed,
             made: None,
             created: None,
+            idle: HashMap::new(),
             waited: false,
             owner: OwnerChange::Keep,
             unsaved_owner: None,
@@ -129,9 +134,13 @@ impl Request {
         self.rules = rules;
     }
 
-    /// Changes how long this session lives, also if this request has made it.
+    /// Changes how long this session lives, also if this request has made it, and if it opens it
+    /// once more.
     pub fn set_idle(&mut self, idle: Duration) {
         (self.rules.idle, self.rules.first_lifetime) = (idle, None);
+        if let State::Active(session, _) = &self.state {
+            self.idle.insert(session.key.id().to_owned(), idle);
+        }
     }
 
     /// Whether a new id is taken. A free one becomes the id of this request's new session, if it
@@ -203,6 +212,9 @@ impl Request {
             }
         }
         self.opened_by = (self.process)();
+        if let Some(idle) = self.idle.get(id) {
+            (self.rules.idle, self.rules.first_lifetime) = (*idle, None);
+        }
         match &mut self.state {
             State::Active(session, _) => {
                 Ok(Opened { warning: session.warning.take(), payload: &session.payload })
@@ -284,6 +296,7 @@ impl Request {
         if self.state.opened(id).is_some() {
             self.reset();
         }
+        self.idle.remove(id);
         destroyed
     }
 
@@ -315,6 +328,11 @@ impl Request {
         matches!(self.state, State::Closed)
     }
 
+    /// Whether a session is open that has another id.
+    pub fn has_another_open(&self, id: &str) -> bool {
+        matches!(&self.state, State::Active(session, Phase::Open) if session.key.id() != id)
+    }
+
     /// Whether it has the lock of an open session: a save then waits for nobody.
     pub fn holds_lock(&self) -> bool {
         let State::Active(session, Phase::Open) = &self.state else { return false };
@@ -336,6 +354,7 @@ impl Request {
     pub fn end(&mut self) {
         self.reset();
         (self.made, self.created) = (None, None);
+        self.idle.clear();
         self.waited = false;
     }
 

@@ -86,3 +86,38 @@ fn six_robots_of_ten_visitors_leave_less_than_half_of_the_sessions() {
     assert_eq!((all.sessions, few.sessions), (6 * 144 + others, 6 * 6 + others));
     assert!(few.payload_bytes * 2 < all.payload_bytes, "{few:?} {all:?}");
 }
+
+/// The story: a session that was to be kept for a month was opened once more in the same request,
+/// by a framework that applies its settings again, and lived 24 minutes.
+#[test]
+fn the_lifetime_of_a_session_holds_to_the_end_of_the_request() {
+    let clock = Clock::manual(Timestamp::from_ms(1_000_000));
+    let context = sessile_stores::Context { clock: clock.clone() };
+    let sessions = sessile_stores::open("memory:", &context).unwrap();
+    let mut request = Request::new(clock, || 1, Rules::default());
+    let lives = |request: &mut Request, id| {
+        request.set_rules(Rules::default());
+        request.open(&sessions, id, Access::Locked).unwrap();
+        request.loaded();
+        let save = Save { payload: Some(b"a"), changed: true, empty: false, headers_open: true };
+        request.save(&sessions, id, save).unwrap();
+        let head = sessions.peek(&Key::session(id).unwrap()).unwrap().unwrap().head;
+        head.expires.as_ms() / 1_000 - 1_000
+    };
+    let open = |request: &mut Request| {
+        request.open(&sessions, "one", Access::Locked).unwrap();
+        request.loaded();
+        request.set_idle(Duration::from_secs(9_000));
+    };
+    open(&mut request);
+    assert_eq!(["one", "other", "one"].map(|id| lives(&mut request, id)), [9_000, 1_440, 9_000]);
+    open(&mut request);
+    request.regenerate(&sessions, "one", "moved", false).unwrap();
+    assert_eq!(["moved", "one"].map(|id| lives(&mut request, id)), [9_000, 1_440]);
+    // What is made anew under the id of a session that has ended is another session.
+    request.destroy(&sessions, "moved").unwrap();
+    assert_eq!(lives(&mut request, "moved"), 1_440);
+    open(&mut request);
+    request.end();
+    assert_eq!(lives(&mut request, "one"), 1_440);
+}

@@ -275,3 +275,33 @@ fn an_owner_that_waits_for_its_session_never_replaces_a_newer_one() {
     save(&mut request, &sessions, "one", true);
     assert_eq!(owner_of(&sessions, "one"), second);
 }
+
+/// The story: the account of a visitor who had just logged in was locked. The session was stored by
+/// its request after the revocation, and lived on.
+#[test]
+fn a_revocation_ends_the_open_session_that_is_about_to_get_the_owner() {
+    let owner = Owner::new(b"17").unwrap();
+    for concurrency in [Concurrency::Exclusive, MERGE] {
+        for stored in [false, true] {
+            let (sessions, mut first) = store();
+            if stored {
+                open(&mut first, &sessions, "one");
+                save_json(&mut first, &sessions, "{}");
+            }
+            let rules = Rules { concurrency, ..Rules::default() };
+            let mut request = Request::new(Clock::system(), std::process::id, rules);
+            open(&mut request, &sessions, "one");
+            request.set_owner(&sessions, Some(owner)).unwrap();
+            assert_eq!(request.revoke(&sessions, Owner::new(b"18").unwrap()).unwrap(), 0);
+            assert_eq!([(), ()].map(|()| request.revoke(&sessions, owner).unwrap()), [1, 0]);
+            let saved = save_json(&mut request, &sessions, r#"{"user":17}"#);
+            assert!(matches!(saved, Saved::LoggedOut(_)), "{saved:?}");
+            assert!(sessions.peek(&Key::session("one").unwrap()).unwrap().is_none());
+        }
+    }
+    // It has the owner already, and is counted once.
+    let (sessions, mut request, owned_by) = owned(Rules::default());
+    open(&mut request, &sessions, "one");
+    request.set_owner(&sessions, owned_by).unwrap();
+    assert_eq!(request.revoke(&sessions, owner).unwrap(), 1);
+}

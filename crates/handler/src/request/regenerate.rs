@@ -103,6 +103,9 @@ impl Request {
                 *known = Some(new.clone());
             }
         }
+        if let Some(idle) = self.idle.remove(old.id()) {
+            self.idle.insert(id.to_owned(), idle);
+        }
         self.state = State::Active(moved, Phase::Loading);
         Ok(())
     }
