@@ -8,6 +8,7 @@
 const { createHash } = require('node:crypto')
 const session = require('express-session')
 const { native, openStore, checked, json, ask, takeTime, now, wait } = require('./native')
+const { IDLE_MS_MAX } = require('./sessions')
 
 const DAY_MS = 86_400_000
 const CONFLICTS_MAX = 10
@@ -170,7 +171,7 @@ class SessileStore extends session.Store {
   #lifeMs ({ cookie }) {
     const lifeMs = cookie?.expires ? new Date(cookie.expires) - Date.now() : this.#ttlMs
     // An invalid date is an error of the cookie, which express-session reports.
-    return Number.isNaN(lifeMs) ? this.#ttlMs : lifeMs
+    return Number.isNaN(lifeMs) ? this.#ttlMs : Math.min(lifeMs, IDLE_MS_MAX)
   }
 
   // The callback comes after the call has returned, whether the store has answered at once or not.

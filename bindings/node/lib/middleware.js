@@ -6,8 +6,11 @@
 'use strict'
 
 const { Cookie } = require('./cookies')
-const { Held, Sessions, LOST } = require('./sessions')
 const { DestroyedError } = require('./errors')
+const { callAfterEnd, freeze } = require('./frozen')
+const { Held, Sessions, LOST } = require('./sessions')
+
+const BODY_HEADERS = ['Content-Length', 'Content-Encoding', 'Content-Range']
 
 // Of each session object, its request.
 const visits = new WeakMap()
@@ -61,6 +64,7 @@ class Visit {
     this.opened = undefined
     this.failed = false
     this.finished = false
+    this.frozen = false
     this.renewed = rolling
     this.destroyed = false
     this.held = new Held(sessions, this.sent, (data) => {
@@ -101,29 +105,47 @@ class Visit {
   /** Follows the response to its end, also if the client leaves before. */
   follow () {
     const { res } = this
-    const { end, writeHead } = res
+    const { end, write, writeHead } = res
     let begun = false
     res.writeHead = (...args) => {
-      if (!begun && !res.headersSent) this.addCookie(args)
-      begun = true
+      if (!begun && !res.headersSent) {
+        this.addCookie(args)
+        begun = true
+      }
       return writeHead.apply(res, args)
     }
-    let finishing = false
+    res.write = (...args) =>
+      this.frozen ? callAfterEnd(res, 'write', args) : write.apply(res, args)
     res.end = (...args) => {
-      if (finishing) return res
+      if (this.frozen) return callAfterEnd(res, 'end', args)
       if (!this.isUsed) return end.apply(res, args)
-      finishing = true
-      const finished = this.finish().finally(() => { finishing = false })
-      finished.then(() => end.apply(res, args), (error) => {
-        if (res.headersSent) res.destroy(error)
-        else this.next(error)
-      })
+      this.answer(() => end.apply(res, args))
       return res
     }
     // The handler may still run: its end saves what it has changed.
     const leave = () => { this.held.leave().catch(() => {}) }
     if (res.destroyed) leave()
     else res.once('close', leave)
+  }
+
+  /** Sends the response when the session is saved, and an error in its place if it cannot be. */
+  async answer (send) {
+    const { req, res } = this
+    const saving = this.finish().catch((error) => error)
+    const thaw = freeze(req, res)
+    this.frozen = true
+    const failure = await saving
+    this.frozen = false
+    thaw()
+    try {
+      if (failure) throw failure
+      send()
+    } catch (error) {
+      if (res.headersSent) return res.destroy(error)
+      // They describe the body that is not sent.
+      BODY_HEADERS.forEach((name) => res.removeHeader(name))
+      this.next(error)
+    }
   }
 
   get isUsed () {

@@ -345,4 +345,4 @@ class Held {
   }
 }
 
-module.exports = { Sessions, Held, LOST, newId }
+module.exports = { Sessions, Held, IDLE_MS_MAX, LOST, newId }

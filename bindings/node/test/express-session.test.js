@@ -127,6 +127,22 @@ test('express-session: a session ends with its cookie, which requests renew', as
   assert(loaded.cookie.expires instanceof Date)
 })
 
+// `touch` refused the life that `set` had shortened to ten years, in each request without a change.
+test('express-session: a cookie may live longer than a session can', async (context) => {
+  const dayMs = 86_400_000
+  for (const cookie of [{ maxAge: 20 * 365 * dayMs }, { expires: new Date('9999-12-31') }]) {
+    const store = new SessileStore({ url: stores.engine() })
+    const visitor = await visit(context, application(store, { cookie }))
+    assert.equal((await visitor.get('/count')).body, '1')
+    const { status, body } = await visitor.get('/see')
+    assert.deepEqual([status, body], [200, '{"n":1}'])
+    const id = (await visitor.get('/id')).body
+    await promising(store).touch(id, await promising(store).get(id))
+    await promising(store).touch(id, { cookie })
+    assert.equal((await promising(store).get(id)).n, 1)
+  }
+})
+
 // The store refused a life that is no number, so the application was told two errors.
 test('express-session: a cookie with an invalid date is one error', async (context) => {
   const store = new SessileStore({ url: stores.engine() })
