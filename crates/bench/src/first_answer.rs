@@ -1,7 +1,7 @@
 //! A first answer in half a minute: the stores that are there, one table and one sentence.
 //!
 //! It is `cycle` with eight workers and short samples. The sentence compares the fastest store of
-//! each kind with the next one of another name, round by round.
+//! each kind with the next one of another name in the same tier, round by round.
 
 use std::fmt;
 
@@ -61,7 +61,11 @@ impl FirstAnswer<'_> {
         let pairs: usize = of_kind.iter().map(|(_, rows)| rows.len().saturating_sub(1)).sum();
         let parts = of_kind.iter().filter_map(|(place, rows)| {
             let first = rows.first()?;
-            let second = rows.iter().find(|row| row.subject.store != first.subject.store)?;
+            let is_next = |row: &&&Row| {
+                row.subject.store != first.subject.store
+                    && row.question.durability == first.question.durability
+            };
+            let second = rows.iter().find(is_next)?;
             Some(format!("{place} {}", ratio(first, second, pairs)?))
         });
         let parts: Vec<String> = parts.collect();
@@ -77,7 +81,8 @@ fn name(row: &Row) -> String {
     if ours { format!("our store for {title}") } else { title }
 }
 
-/// `A 1.3 +- 0.1 x B`, from the ratios of rounds, as one of so many pairs; `None` if either failed.
+/// `A 1.3 +- 0.1 x B`, or `A 16.2 (7.6 to 34.7) x B` where the halves of the interval differ: it is
+/// one of logarithms. From the ratios of rounds, as one of so many pairs; `None` if either failed.
 fn ratio(first: &Row, second: &Row, pairs: usize) -> Option<String> {
     if first.is_bad() || second.is_bad() {
         return None;
@@ -88,26 +93,35 @@ fn ratio(first: &Row, second: &Row, pairs: usize) -> Option<String> {
     let found = Estimate::from_values(&ratios)?;
     let reach =
         student(1.0 - (1.0 - CONFIDENCE) / (2 * pairs) as f64, found.freedom) * found.error();
-    let middle = found.mean.exp();
-    let half = middle * (reach.exp() - 1.0);
+    let interval = interval(found.mean, reach);
     let [first, second] = [first, second].map(name);
-    let digits = if half < 0.05 { 2 } else { 1 };
-    let interval = format!("{middle:.digits$} +- {half:.digits$} x");
     Some(if found.mean.abs() > reach {
         format!("{first} {interval} {second}")
     } else {
-        format!("{first} and {second} cannot be told apart ({interval})")
+        format!("{first} and {second} cannot be told apart: {interval}")
     })
+}
+
+/// `mean` and `reach` are logarithms.
+fn interval(mean: f64, reach: f64) -> String {
+    let [low, middle, high] = [mean - reach, mean, mean + reach].map(f64::exp);
+    let digits = if high - middle < 0.05 { 2 } else { 1 };
+    let halves = [middle - low, high - middle].map(|half| format!("{half:.digits$}"));
+    match halves {
+        [lower, upper] if lower == upper => format!("{middle:.digits$} +- {upper} x"),
+        _ => format!("{middle:.digits$} ({low:.digits$} to {high:.digits$}) x"),
+    }
 }
 
 impl fmt::Display for FirstAnswer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = ["embedded", "socket"].map(|kind| self.ranked(kind)).concat();
-        let tier = rows.first().map_or("none", |row| row.question.durability.as_str());
+        let tiers = rows.iter().map(|row| row.question.durability.as_str());
+        let tier = tiers.min_by_key(|tier| Durability::from_name(tier)).unwrap_or("none");
         writeln!(
             f,
             "{WORKERS} workers lock, read, change and save {SESSIONS} sessions; tier {tier}\n\n{}",
-            table(&rows)
+            table(&rows, tier)
         )?;
         let mut left: Vec<String> =
             self.0.left_out.iter().map(|it| format!("{}: {}", it.title(), it.reason)).collect();
@@ -118,13 +132,16 @@ impl fmt::Display for FirstAnswer<'_> {
     }
 }
 
-fn table(rows: &[&Row]) -> ResultTable {
+/// A row of another tier says so.
+fn table(rows: &[&Row], tier: &str) -> ResultTable {
     let columns = ["store", "reached", "a second", "p50 us", "p99.9 us", ""];
     let mut table = ResultTable::new("", columns);
     for row in rows {
         let latency = row.figures.latency_us;
+        let own = &row.question.durability;
+        let other = if own == tier { String::new() } else { format!(", tier {own}") };
         table.row([
-            text(row.subject.shown_title()),
+            text(row.subject.shown_title() + &other),
             text(if row.subject.kind == "socket" { "over a socket" } else { "in the process" }),
             right(count(row.figures.ops_per_second.median)),
             percentile(latency.p50, 0.5, row.figures.operations),
@@ -165,6 +182,16 @@ mod tests {
         FirstAnswer(&Report { results: rows.to_vec(), ..Report::default() }).sentence()
     }
 
+    #[test]
+    fn a_store_in_a_stronger_tier_says_so_and_is_not_compared_with_one_in_another() {
+        let (slow, mut fast) = (row("slow", [100.0; 5]), row("fast", [200.0; 5]));
+        fast.question.durability = "commit".into();
+        let report = Report { results: vec![slow, fast], ..Report::default() };
+        let text = FirstAnswer(&report).to_string();
+        assert!(text.contains("; tier none\n") && text.contains("fast, tier commit"), "{text}");
+        assert!(!text.contains("slow, tier") && !text.contains("Locked requests"), "{text}");
+    }
+
     /// "redis 2.1 x memcached" read as a figure of these servers with any client.
     #[test]
     fn a_store_over_the_server_of_another_is_called_ours() {
@@ -178,6 +205,14 @@ mod tests {
             said.contains("our store for memcached 2.00 +- 0.00 x our store for redis"),
             "{said}"
         );
+    }
+
+    /// `16.2 +- 18.5` gave the upper half of the interval as both, and reached below nothing.
+    #[test]
+    fn an_interval_whose_halves_differ_is_shown_by_its_ends() {
+        assert_eq!(interval(16.2_f64.ln(), 2.14_f64.ln()), "16.2 (7.6 to 34.7) x");
+        assert_eq!(interval(1.3_f64.ln(), 1.077_f64.ln()), "1.3 +- 0.1 x");
+        assert_eq!(interval(1.3_f64.ln(), 1.015_f64.ln()), "1.30 +- 0.02 x");
     }
 
     /// Of twenty pairs of equals one was apart by chance.

@@ -15,6 +15,7 @@ use sessile_core::Durability;
 use sessile_fixtures::{PrivateDir, Server, ServerKind, ServerOptions, cpu_time};
 
 use crate::redact;
+use crate::worker::protocol::{ContenderFailure, WorkerResult};
 
 const SHARED_MEMORY: &str = "{shm}";
 const DISK: &str = "{disk}";
@@ -38,8 +39,10 @@ impl PrivatePlaces {
         server: Option<&str>,
         durability: Durability,
         arguments: &[&str],
-    ) -> Result<PrivatePlaces, String> {
-        let no_directory = |error: io::Error| format!("no fresh directory: {error}");
+    ) -> WorkerResult<PrivatePlaces> {
+        let no_directory = |error: io::Error| {
+            ContenderFailure::not_started(format!("no fresh directory: {error}"))
+        };
         let is_named = |name: &str| settings.iter().any(|setting| setting.contains(name));
         let kind = server.and_then(ServerKind::by_name);
         let shm = PrivateDir::in_shared_memory().map_err(no_directory)?;
@@ -48,7 +51,8 @@ impl PrivatePlaces {
         let extra = arguments.iter().map(OsString::from).collect();
         let options = ServerOptions { durability, measured: true, extra };
         let start = |(kind, disk): (&ServerKind, &PrivateDir)| {
-            Server::start(kind, disk.path(), &options).map_err(|error| redact::start_error(&error))
+            Server::start(kind, disk.path(), &options)
+                .map_err(|error| ContenderFailure::not_started(redact::start_error(&error)))
         };
         let server = kind.zip(disk.as_ref()).map(start).transpose()?;
         let mut homes = Vec::new();

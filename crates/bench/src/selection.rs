@@ -198,8 +198,10 @@ pub(crate) fn select_in(
     }
     let mut selection = Selection::default();
     for mut candidate in candidates {
-        if let Some(tiers) = candidate.tiers.filter(|_| nearest_tier) {
-            candidate.durability = nearest(tiers, durability).name();
+        if let Some(tiers) = candidate.tiers {
+            let tier = next_stronger(tiers, durability);
+            let strongest = tiers.iter().max().copied().filter(|_| nearest_tier);
+            candidate.durability = tier.or(strongest).unwrap_or(durability).name();
         }
         let twice = |choice: &Choice| {
             choice.store == candidate.store && choice.variant == candidate.variant
@@ -210,8 +212,8 @@ pub(crate) fn select_in(
                 "{title} is chosen twice; label URLs with #name to tell them apart"
             )));
         }
-        let obstacle =
-            obstacle(&candidate, if nearest_tier { candidate.tier() } else { durability });
+        let is_private = candidate.tiers.is_some();
+        let obstacle = obstacle(&candidate, if is_private { candidate.tier() } else { durability });
         selection.add(candidate, obstacle);
     }
     selection.require_any()
@@ -384,10 +386,9 @@ fn url_choice(text: &str, durability: Durability) -> Result<Choice, UsageError> 
     Ok(store_choice(entry, variant, shown_url, target, tier))
 }
 
-/// The weakest tier that promises as much as `asked`; else the strongest.
-fn nearest(tiers: &[Durability], asked: Durability) -> Durability {
-    let enough = tiers.iter().filter(|tier| **tier >= asked).min();
-    enough.or(tiers.iter().max()).copied().unwrap_or(Durability::None)
+/// The weakest tier that promises as much as `asked`.
+fn next_stronger(tiers: &[Durability], asked: Durability) -> Option<Durability> {
+    tiers.iter().copied().filter(|tier| *tier >= asked).min()
 }
 
 /// Why this tier cannot be measured with a contender that has these.

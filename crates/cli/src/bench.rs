@@ -37,7 +37,9 @@ pub fn run(arguments: &BenchArguments) -> CommandResult {
     };
     let run = arguments.run();
     let outputs = [&run.json, &run.markdown, &run.report].map(|path| path.as_deref());
-    check_outputs(outputs)?;
+    let baseline = arguments.baseline().and_then(|given| given.baseline.as_deref());
+    let inputs = [arguments.profile(), baseline];
+    check_outputs(outputs, &inputs.into_iter().flatten().collect::<Vec<&Path>>())?;
     let launch = launch()?;
     let profile = arguments.profile().map(read_profile).transpose()?;
     let mut options = Options { profile, ..arguments.options() };
@@ -110,9 +112,15 @@ pub fn failure(error: RunError) -> CommandFailure {
     }
 }
 
-/// Checks before minutes of measuring that each result file can be written.
-pub fn check_outputs(outputs: [Option<&Path>; 3]) -> CommandResult {
+/// Checks before minutes of measuring that each result file can be written, and replaces none of
+/// the files that are read.
+pub fn check_outputs(outputs: [Option<&Path>; 3], inputs: &[&Path]) -> CommandResult {
     let named: Vec<&Path> = outputs.into_iter().flatten().collect();
+    let is_read = |path: &&&Path| inputs.iter().any(|input| result_file::is_same(path, input));
+    if let Some(path) = named.iter().find(is_read) {
+        let why = format!("{} is read, and the result would replace it", path.display());
+        return Err(CommandFailure::usage(format!("{why}; name another file")));
+    }
     let is_again = |(number, path): (usize, &&Path)| {
         named.iter().skip(number + 1).any(|other| result_file::is_same(path, other))
     };

@@ -15,8 +15,12 @@ use crate::{compare, page, terminal};
 pub fn run(arguments: &AllArguments) -> CommandResult {
     let [json, markdown, page] =
         [&arguments.json, &arguments.markdown, &arguments.report].map(|it| it.as_deref());
+    if arguments.resume && json.is_some_and(is_stdout) {
+        let why = "--resume and --export-json - exclude each other; name the file of the series";
+        return Err(CommandFailure::usage(why));
+    }
     let outputs = ResultFiles { json, markdown, page };
-    check_outputs([json, markdown, page])?;
+    check_outputs([json, markdown, page], &[])?;
     let launch = launch()?;
     let refused = |error: UsageError| CommandFailure::usage(error.to_string());
     let mut plan = series(arguments).plan().map_err(refused)?;

@@ -29,7 +29,7 @@ pub fn run(
     if baseline.json.is_some_and(|path| is_taken(path) || bench::is_stdout(path)) {
         return Err(CommandFailure::usage("--export-baseline needs a file of its own"));
     }
-    bench::check_outputs([baseline.json, None, None])?;
+    bench::check_outputs([baseline.json, None, None], &[baseline.program])?;
     let its = Launch { program: baseline.program.to_owned(), arguments: vec![WORKER_VERB.into()] };
     let (old, new) = sessile_bench::run_with_baseline(experiment, options, launch, &its)
         .map_err(bench::failure)?;

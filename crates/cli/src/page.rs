@@ -1,6 +1,6 @@
 //! `--report` and `sessile bench report`: results as one HTML page.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sessile_results::Collection;
 use sessile_stores::registry::STORES;
@@ -10,6 +10,8 @@ use crate::command_result::CommandResult;
 use crate::{bench, compare};
 
 pub fn run(arguments: &PageArguments) -> CommandResult {
+    let inputs: Vec<&Path> = arguments.results.iter().map(PathBuf::as_path).collect();
+    bench::check_outputs([Some(&arguments.output), None, None], &inputs)?;
     let mut results = Collection::default();
     for path in &arguments.results {
         let Collection { runs, left_out, interrupted, parts, .. } = compare::read_collection(path)?;

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::bench::is_stdout;
@@ -14,7 +15,10 @@ const LINKS_MAX: u32 = 40;
 pub fn is_same(one: &Path, other: &Path) -> bool {
     let is_file =
         |path: &Path| !is_stdout(path) && !fs::metadata(path).is_ok_and(|status| !status.is_file());
-    one == other || (is_file(one) && is_file(other) && resolve(one) == resolve(other))
+    let number = |path: &Path| fs::metadata(path).ok().map(|status| (status.dev(), status.ino()));
+    let is_linked = || number(one).is_some_and(|it| number(other) == Some(it));
+    one == other
+        || (is_file(one) && is_file(other) && (resolve(one) == resolve(other) || is_linked()))
 }
 
 /// The file of a path with links resolved; it need not exist.
@@ -113,6 +117,10 @@ mod tests {
                     "{name} {is_there}"
                 );
             }
+            if is_there && !path("hard").exists() {
+                fs::hard_link(path("out"), path("hard")).unwrap();
+            }
+            assert_eq!(is_same(&path("out"), &path("hard")), is_there);
             assert!(is_same(&path("sub/out"), &path("sub-too/out")));
             for name in ["other", "sub/out", "sub-too/out", "loop", "missing/out"] {
                 assert!(!is_same(&path("out"), &path(name)), "{name} {is_there}");

@@ -156,6 +156,8 @@ fn what_cannot_be_a_baseline_is_refused_before_anything_is_made() {
     let two_names =
         [&brief[..], &["--baseline", program, "--export-json", json, "--export-baseline", again]]
             .concat();
+    let its_program = [&brief[..], &["--baseline", program, "--export-json", program]].concat();
+    let of_baseline = [&brief[..], &["--baseline", program, "--export-baseline", program]].concat();
     let two_outputs = [&brief[..], &["--export-markdown", json, "--export-json", again]].concat();
     for (flags, why) in [
         (&["cycle", "--baseline", "/bin/true"][..], "does not answer"),
@@ -169,6 +171,8 @@ fn what_cannot_be_a_baseline_is_refused_before_anything_is_made() {
         ),
         (&two_names, "a file of its own"),
         (&two_outputs, "name the same file"),
+        (&its_program, "is read, and the result would replace it"),
+        (&of_baseline, "is read, and the result would replace it"),
     ] {
         let output = sessile(&[&["bench"], flags].concat());
         assert_eq!(output.status.code(), Some(2), "{flags:?}");

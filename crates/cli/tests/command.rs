@@ -36,6 +36,7 @@ fn bad_input_gets_one_clear_error_and_its_exit_code() {
         (&["--stores", "memory", "--duration", "0s"], 2, "--duration"),
         (&["--stores", "memory", "--duration", "nan"], 2, "--duration"),
         (&["--stores", "memory", "--rate", "0"], 2, "--rate"),
+        (&["--stores", "memory", "--rate", "0.5", "--duration", "1s"], 2, "--duration 1s"),
         (&["--stores", "memory", "--op", "write"], 2, "cycle or peek"),
         (&["--stores", "memory", "--sessions", "10,20"], 2, "--sessions"),
         (&["--stores", "memory", "--profile", "/nowhere/x.json"], 3, "cannot read"),

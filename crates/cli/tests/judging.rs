@@ -165,6 +165,7 @@ fn a_recommendation_from_nonsense_is_exit_code_2() {
         (&["--results", "/nowhere/x.json"], "cannot be read"),
         (&["--anonymous", "101"], "0 to 100"),
         (&["--restart-may-log-out", "perhaps"], "yes or no"),
+        (&["--requests-per-second", "1e300"], "0 to 1000000000"),
         (&["--web-servers", "0"], "--web-servers"),
         (&["--table", "--json"], "--table"),
     ];

@@ -80,6 +80,15 @@ fn of_all_experiments_the_other_files_are_written_and_without_any_the_tables_are
     );
 }
 
+/// "- cannot be read: No such file" was the answer.
+#[test]
+fn a_series_does_not_go_on_with_what_went_to_standard_output() {
+    let output = sessile(&["bench", "all", "--export-json", "-", "--resume"]);
+    let why = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{why}");
+    assert!(why.contains("--resume and --export-json - exclude each other"), "{why}");
+}
+
 #[test]
 fn of_two_programs_the_comparison_is_shown_when_neither_result_can_be_written() {
     let dir = tempfile::tempdir().unwrap();

@@ -35,6 +35,24 @@ fn a_run_leaves_a_page_and_the_same_can_be_drawn_again_from_its_result() {
     assert_eq!(html, std::fs::read_to_string(&again).unwrap());
 }
 
+/// `bench report r.json --output r.json` replaced the result by its page.
+#[test]
+fn a_page_does_not_replace_a_result_that_it_is_drawn_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (json, link, hard) = (place("r.json"), place("link"), place("hard"));
+    std::fs::write(&json, "a result").unwrap();
+    std::os::unix::fs::symlink(&json, &link).unwrap();
+    std::fs::hard_link(&json, &hard).unwrap();
+    for (input, output) in [(&json, &json), (&json, &link), (&link, &json), (&json, &hard)] {
+        let refused = sessile(&["bench", "report", input, "--output", output]);
+        let why = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{input} {output}: {why}");
+        assert!(why.contains(&format!("{output} is read")), "{why}");
+    }
+    assert_eq!(std::fs::read_to_string(&json).unwrap(), "a result");
+}
+
 /// A row for each contender, and the machine; no id and no directory of the user.
 #[test]
 fn the_same_tables_can_be_pasted_into_an_issue() {

@@ -161,6 +161,21 @@ mod tests {
         }
     }
 
+    /// A file could move the cursor of a terminal and change what was shown above.
+    #[test]
+    fn control_characters_of_a_file_are_not_read() {
+        let text = REPORT
+            .replace("a processor", r"a \u001b[2Jprocessor\n")
+            .replace(r#""versions": {}"#, r#""versions": { "redis\u009b": "7\u0000" }"#);
+        for text in [text.clone(), format!(r#"{{ "schema": 1, "runs": [{text}] }}"#)] {
+            let read = Collection::from_json(&text).unwrap();
+            let machine = &read.runs[0].environment;
+            assert_eq!(machine.cpu, "a \u{fffd}[2Jprocessor\u{fffd}");
+            let versions = vec![("redis\u{fffd}".to_owned(), "7\u{fffd}".to_owned())];
+            assert_eq!(machine.versions.clone().into_iter().collect::<Vec<_>>(), versions);
+        }
+    }
+
     #[test]
     fn a_collection_is_no_report_and_says_so() {
         let text = Collection::from_json(REPORT).unwrap().to_json().unwrap();

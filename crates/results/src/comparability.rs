@@ -1,6 +1,6 @@
 //! Notes on differences between results that make figures less comparable.
 //!
-//! Rows are not looked at; the caller compares machines.
+//! Rows are not looked at.
 
 use crate::Report;
 
@@ -25,13 +25,13 @@ pub fn comparability_notes<S: AsRef<str>>(results: &[(S, &Report)]) -> Vec<Strin
 fn differences(old_name: &str, old: &Report, new_name: &str, new: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     let (was, is) = (&old.environment, &new.environment);
-    for (what, was, is) in [
-        ("the kernel", &was.kernel, &is.kernel),
-        ("the file system of the disk", &was.disk_file_system, &is.disk_file_system),
-    ] {
-        if was != is {
-            notes.push(format!("{what} is another one: {was} in {old_name}, {is} in {new_name}"));
-        }
+    let others = was.differences(is);
+    let others = others.iter().map(|(what, was, is)| {
+        format!("{what} is another one: {was} in {old_name}, {is} in {new_name}")
+    });
+    let others: Vec<String> = others.collect();
+    if !others.is_empty() {
+        notes.push(others.join("; "));
     }
     for (name, version) in &was.versions {
         if let Some(other) = is.versions.get(name).filter(|other| *other != version) {

@@ -32,3 +32,29 @@ pub struct Environment {
     pub servers: BTreeMap<String, String>,
     pub versions: BTreeMap<String, String>,
 }
+
+impl Environment {
+    /// What of machine, build and servers differs, here and there. Two programs may be of different
+    /// versions, and a server that only one of them names was not measured by the other.
+    pub fn differences(&self, other: &Environment) -> Vec<(String, String, String)> {
+        let facts = |it: &Environment| {
+            [
+                ("the processor", it.cpu.clone()),
+                ("the number of processors", it.cores.to_string()),
+                ("the memory in bytes", it.memory_bytes.to_string()),
+                ("the kernel", it.kernel.clone()),
+                ("the system", it.system.clone()),
+                ("the file system", it.disk_file_system.clone()),
+                ("the mount of the disk", it.disk_mount_options.clone()),
+                ("the build", it.build_flags.clone()),
+            ]
+        };
+        let both = facts(self).into_iter().zip(facts(other));
+        let of_machine = both.map(|((what, here), (_, there))| (what.to_owned(), here, there));
+        let of_servers = self.servers.iter().filter_map(|(name, here)| {
+            let there = other.servers.get(name)?;
+            Some((format!("the command line of {name}"), here.clone(), there.clone()))
+        });
+        of_machine.chain(of_servers).filter(|(_, here, there)| here != there).collect()
+    }
+}

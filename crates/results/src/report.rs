@@ -129,8 +129,25 @@ impl Report {
 
 const NO_RESULT: &str = "it is no result of sessile bench --export-json";
 
+/// The value in a file of anybody, whose texts go to terminals and pages.
 pub(crate) fn parsed(text: &str) -> Result<Value, UsageError> {
-    serde_json::from_str(text).map_err(|error| UsageError(format!("it is not JSON: {error}")))
+    let value = serde_json::from_str(text);
+    value
+        .map(without_control_characters)
+        .map_err(|error| UsageError(format!("it is not JSON: {error}")))
+}
+
+fn without_control_characters(value: Value) -> Value {
+    let shown = |text: String| text.replace(char::is_control, "\u{fffd}");
+    match value {
+        Value::String(text) => Value::String(shown(text)),
+        Value::Array(all) => all.into_iter().map(without_control_characters).collect(),
+        Value::Object(all) => all
+            .into_iter()
+            .map(|(name, value)| (shown(name), without_control_characters(value)))
+            .collect(),
+        other => other,
+    }
 }
 
 pub(crate) fn check_schema(value: &Value) -> Result<(), UsageError> {

@@ -18,6 +18,9 @@ impl SeriesPlan {
         let titles = |parts: &[SeriesPart]| {
             parts.iter().map(SeriesPart::title).collect::<Vec<String>>().join(", ")
         };
+        if earlier.parts.is_empty() {
+            return Err(refused("the file has the result of one experiment, and of no series"));
+        }
         let (asked, found) = (titles(&self.parts), titles(&earlier.parts));
         if asked != found {
             return Err(refused(&format!(
@@ -75,23 +78,14 @@ fn refused(why: &str) -> UsageError {
 }
 
 /// The first that differs, there and here. Each part names its own servers and their versions.
-fn difference(there: &Environment, here: &Environment) -> Option<(&'static str, String, String)> {
-    let facts = |it: &Environment| {
-        [
-            ("the processor", it.cpu.clone()),
-            ("the number of processors", it.cores.to_string()),
-            ("the memory in bytes", it.memory_bytes.to_string()),
-            ("the kernel", it.kernel.clone()),
-            ("the system", it.system.clone()),
-            ("the file system", it.disk_file_system.clone()),
-            ("the mount options", it.disk_mount_options.clone()),
-            ("the version", it.sessile.clone()),
-            ("the commit", it.commit.clone()),
-            ("the build", it.build_flags.clone()),
-        ]
-    };
-    let mut both = facts(there).into_iter().zip(facts(here));
-    both.find(|(there, here)| there != here).map(|((what, there), (_, here))| (what, there, here))
+fn difference(there: &Environment, here: &Environment) -> Option<(String, String, String)> {
+    let of_program =
+        [("version", &there.sessile, &here.sessile), ("commit", &there.commit, &here.commit)];
+    let mut of_program = of_program.into_iter().filter(|(_, there, here)| there != here);
+    let other = of_program
+        .next()
+        .map(|(what, there, here)| (format!("the {what}"), there.clone(), here.clone()));
+    other.or_else(|| there.differences(here).into_iter().next())
 }
 
 #[cfg(test)]
@@ -170,6 +164,9 @@ mod tests {
             why.contains("the file has cycle, ops, and the command asks for cycle, ops, gc"),
             "{why}"
         );
+
+        let why = told(Collection::from(Report::default()), &Environment::default());
+        assert!(why.contains("the result of one experiment"), "{why}");
 
         for stores in ["--stores redis<host>", "--stores=memory:,redis", "--stores memory:"] {
             let mut named = plan();

@@ -6,9 +6,10 @@
 
 use sessile_results::experiment::CLOSED_LOOP;
 use sessile_results::histogram::Latencies;
-use sessile_results::{Buckets, Figures, Row, Waits};
+use sessile_results::{Buckets, Figures, Waits};
 
 use crate::experiments::sample_totals::SampleTotals;
+use crate::experiments::verification::UnverifiedRow;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, verification};
 use crate::interruption::out_of_time;
 use crate::run::RunError;
@@ -55,17 +56,16 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             }
             Err(failure) => ways.for_each(|(workers, fixed_rate)| {
                 let op = if fixed_rate { FIXED_RATE } else { CLOSED_LOOP };
-                let row = bench.failed_row(&choice, op, workers, 1, &failure);
-                bench.rows.push(row);
+                bench.add_failure(&choice, op, workers, 1, &failure);
             }),
         }
     }
     let rounds = measure(bench, &mut contenders, &mut all_series);
     all_series.sort_by_key(|series| (series.contender, series.workers, series.fixed_rate));
-    let mut rows: Vec<(usize, Row)> = Vec::new();
+    let mut rows: Vec<UnverifiedRow> = Vec::new();
     for series in all_series {
         if let Some(contender) = contenders.get(series.contender) {
-            rows.push((series.contender, series.into_row(bench, contender)));
+            rows.push(series.into_row(bench, contender));
         }
     }
     verification::verify_and_keep_rows(bench, contenders, rows, 1, rounds)
@@ -140,9 +140,9 @@ impl ContentionSeries {
         }
     }
 
-    fn into_row(self, bench: &Bench, contender: &ReadyContender) -> Row {
+    fn into_row(self, bench: &Bench, contender: &ReadyContender) -> UnverifiedRow {
         let row = bench.row(&contender.choice, self.op(), self.workers, 1);
-        let row = self.totals.into_row_of_rate(row, contender);
+        let mut unverified = self.totals.into_unverified_row(row, self.contender, contender);
         let LockWaits { waits, taken_waits, .. } = &self.whole_rounds;
         let figures = Waits {
             begins: waits.count(),
@@ -152,15 +152,13 @@ impl ContentionSeries {
             all_p50: waits.us(0.5),
             all_p99: waits.us(0.99),
         };
-        Row {
-            figures: Figures {
-                fairness: if self.fixed_rate { None } else { self.whole_rounds.fairness() },
-                waits: self.fixed_rate.then_some(figures),
-                histogram: self.fixed_rate.then(|| Buckets::from_latencies(taken_waits)),
-                ..row.figures
-            },
-            ..row
-        }
+        unverified.row.figures = Figures {
+            fairness: if self.fixed_rate { None } else { self.whole_rounds.fairness() },
+            waits: self.fixed_rate.then_some(figures),
+            histogram: self.fixed_rate.then(|| Buckets::from_latencies(taken_waits)),
+            ..unverified.row.figures
+        };
+        unverified
     }
 }
 

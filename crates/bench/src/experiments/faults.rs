@@ -166,8 +166,7 @@ fn measure(bench: &mut Bench, choice: &Choice) {
     let mut contender = match bench.set_up(choice, 1, sessions, sessions) {
         Ok(contender) => contender,
         Err(failure) => {
-            let row = bench.failed_row(choice, HOLDER, 2, sessions, &failure);
-            return bench.rows.push(row);
+            return bench.add_failure(choice, HOLDER, 2, sessions, &failure);
         }
     };
     let (lock_ttl, stuck_after) = lock_end(bench, choice);

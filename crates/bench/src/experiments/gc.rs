@@ -88,8 +88,7 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
             };
             if let Err(failure) = measured {
                 bench.rows.truncate(first_row);
-                let row = bench.failed_row(&choice, "begin-alone", 1, sessions, &failure);
-                bench.rows.push(row);
+                bench.add_failure(&choice, "begin-alone", 1, sessions, &failure);
             }
             bench.finish_rows()?;
             bench.progress.advance();
@@ -110,8 +109,7 @@ fn measure_null(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
         verify(bench, &mut contender, SMALL)
     });
     if let Err(failure) = measured {
-        let row = bench.failed_row(choice, "begin-alone", 1, SMALL, &failure);
-        bench.rows.push(row);
+        bench.add_failure(choice, "begin-alone", 1, SMALL, &failure);
     }
     bench.finish_rows()?;
     bench.progress.advance();

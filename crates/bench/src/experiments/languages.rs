@@ -23,6 +23,8 @@ use crate::redact;
 use crate::requirements::Requirement;
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
+use crate::worker::process::failure;
+use crate::worker::protocol::{ContenderFailure, WorkerResult};
 
 /// A program that takes longer has hung. The quick ones take seconds each, unless others use the
 /// processors.
@@ -191,9 +193,10 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         bench.progress.set_message(&format!("{}: {}", language.name, language.program));
         match language.measure(&checkout, bench.settings.rounds, bench.settings.sessions) {
             Ok(rows) => rows.into_iter().for_each(|row| add(bench, &choice, row)),
-            Err(why) => {
-                let row = bench.row(&choice, "request", 1, 1);
-                bench.rows.push(row.into_failed(redact::ids(&why)));
+            Err(failure) => {
+                let message = redact::ids(&failure.message);
+                let failure = ContenderFailure { message, ..failure };
+                bench.add_failure(&choice, "request", 1, 1, &failure);
             }
         }
         bench.progress.advance();
@@ -213,7 +216,7 @@ fn add(bench: &mut Bench, choice: &Choice, told: ProgramRow) {
         bench.left_out.push(LeftOut { store, variant, workers: None, reason });
         return;
     }
-    let failed = failure(&told);
+    let failed = fault(&told);
     let op = told.op.as_deref().unwrap_or("request");
     let mut row = bench.row(choice, op, 1, told.sessions.unwrap_or(1));
     let rates: Vec<f64> = told.us.iter().map(|us| 1e6 / us.max(f64::MIN_POSITIVE)).collect();
@@ -239,7 +242,7 @@ fn add(bench: &mut Bench, choice: &Choice, told: ProgramRow) {
 }
 
 /// What the program has found wrong; a row without a time is wrong, too.
-fn failure(told: &ProgramRow) -> Option<String> {
+fn fault(told: &ProgramRow) -> Option<String> {
     let timeless = || told.us.is_empty().then(|| "the program tells no time".to_owned());
     told.wrong.clone().or_else(timeless)
 }
@@ -273,8 +276,10 @@ impl Language {
         checkout: &Path,
         rounds: usize,
         sessions: usize,
-    ) -> Result<Vec<ProgramRow>, String> {
-        let no_place = |error| format!("no fresh directory: {error}");
+    ) -> WorkerResult<Vec<ProgramRow>> {
+        let no_place =
+            |error| ContenderFailure::not_started(format!("no fresh directory: {error}"));
+        let failed = |why| failure("program", why);
         let place = PrivateDir::in_shared_memory().map_err(no_place)?;
         let disk = PrivateDir::on_disk().map_err(no_place)?;
         let mut command = self.command(checkout);
@@ -283,9 +288,9 @@ impl Language {
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command.env(SESSIONS_VARIABLE, sessions.to_string());
         let most = TIME_MAX + TIME_MAX_EACH * u32::try_from(sessions).unwrap_or(u32::MAX);
-        let output = output_of(command, most, place.path())?;
+        let output = output_of(command, most, place.path()).map_err(failed)?;
         let rows = output.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>();
-        rows.map_err(|error| format!("{} prints no rows: {error}", self.program))
+        rows.map_err(|error| failed(format!("{} prints no rows: {error}", self.program)))
     }
 }
 
@@ -322,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_row_that_its_program_found_wrong_or_did_not_time_has_failed() {
-        let told = |line: &str| failure(&serde_json::from_str(line).unwrap());
+        let told = |line: &str| fault(&serde_json::from_str(line).unwrap());
         assert_eq!(told(r#"{"row":"php files","us":[1.5],"checked":9}"#), None);
         let wrong = told(r#"{"row":"php files","us":[1.5],"wrong":"8 of 9 changes are there"}"#);
         assert_eq!(wrong.unwrap(), "8 of 9 changes are there");

@@ -17,12 +17,13 @@ use std::path::Path;
 use sessile_core::Durability;
 
 use crate::experiments::ab::AbReport;
-use crate::experiments::web::{RoundSamples, WebPrograms, processes, row_of_loads};
+use crate::experiments::web::{RoundSamples, WebPrograms, of_page, processes, row_of_loads};
 use crate::experiments::{Bench, check_interrupted, choice_position};
 use crate::interruption::interrupted;
 use crate::php::{self, named};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource, Selection, missing_tier};
+use crate::worker::protocol::WorkerResult;
 
 use sessile_results::{CpuUs, Figures, Outcome, Row, UsageError, WebFigures};
 use site::{LifecycleSite, PAYLOAD_BYTES, SiteOptions};
@@ -89,12 +90,12 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
                 all_series.extend(bench.settings.workers.iter().map(new));
                 contenders.push(contender);
             }
-            Err(why) => {
+            Err(failure) => {
+                let (op, sessions) = (op(bench), bench.settings.sessions);
                 for parallel in bench.settings.workers.clone() {
-                    let row = bench.row(&choice, op(bench), parallel, bench.settings.sessions);
-                    bench.rows.push(row.into_failed(why.clone()));
+                    bench.add_failure(&choice, op, parallel, sessions, &failure);
                 }
-                absent.push((choice, why));
+                absent.extend(failure.is_of_store().then_some((choice, failure.message)));
             }
         }
         bench.progress.advance();
@@ -153,9 +154,9 @@ impl HandlerContender {
         bench: &Bench,
         programs: &WebPrograms,
         choice: &Choice,
-    ) -> Result<HandlerContender, String> {
+    ) -> WorkerResult<HandlerContender> {
         let ContenderSource::Handler(handler) = choice.target else {
-            return Err("it is not a session handler of PHP".to_owned());
+            return Err(of_page("it is not a session handler of PHP".to_owned()));
         };
         let settings = &bench.settings;
         let samples = settings.rounds * settings.workers.len();
@@ -170,7 +171,7 @@ impl HandlerContender {
         };
         let site = LifecycleSite::open(handler, &programs.php, &purpose)?;
         let contender = HandlerContender { choice: choice.clone(), site };
-        contender.warm_up(&programs.ab)?;
+        contender.warm_up(&programs.ab).map_err(of_page)?;
         Ok(contender)
     }
 

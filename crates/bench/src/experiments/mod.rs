@@ -1,6 +1,7 @@
 //! The experiments, one file each. A new one needs a name in [`Experiment`] and a line in [`run`].
 //!
-//! Invariant: a failure of one contender becomes its rows while the others go on.
+//! Invariant: a failure of one contender becomes its rows, or leaves it out where its store is not
+//! at fault, while the others go on.
 
 mod ab;
 mod contention;
@@ -178,15 +179,22 @@ impl Bench {
         }
     }
 
-    fn failed_row(
-        &self,
+    /// Adds a failed row, or leaves the contender out if its store is not at fault.
+    fn add_failure(
+        &mut self,
         choice: &Choice,
         op: &str,
         workers: usize,
         sessions: usize,
         failure: &ContenderFailure,
-    ) -> Row {
-        self.row(choice, op, workers, sessions).into_failed(failure.message.clone())
+    ) {
+        let why = failure.message.clone();
+        if failure.is_of_store() {
+            let row = self.row(choice, op, workers, sessions);
+            self.rows.push(row.into_failed(why));
+        } else {
+            self.left_out.push(choice.left_out(why));
+        }
     }
 }
 

@@ -37,8 +37,7 @@ fn measure(bench: &mut Bench, choice: &Choice) -> Result<(), RunError> {
         Ok(contender) => contender,
         Err(failure) => {
             check_interrupted()?;
-            let row = bench.failed_row(choice, OP, 1, 1, &failure);
-            bench.rows.push(row);
+            bench.add_failure(choice, OP, 1, 1, &failure);
             return Ok(());
         }
     };

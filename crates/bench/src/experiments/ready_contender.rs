@@ -20,12 +20,9 @@ use crate::selection::Choice;
 use crate::worker::cleanup::CreatedSessions;
 use crate::worker::group::WorkerGroup;
 use crate::worker::protocol::{
-    ContenderFailure, OpenRequest, SamplePlan, SampleResult, SessionRange, TaskTotals,
+    ContenderFailure, OpenRequest, SamplePlan, SampleResult, SessionRange, TOO_SLOW, TaskTotals,
     WorkerRequest, WorkerResult,
 };
-
-/// Not a fault of the store.
-pub(super) const TOO_SLOW: &str = "too-slow";
 
 /// The workers are dropped before the deployment, and hand sessions in a store of the user over to
 /// the run.
@@ -96,10 +93,7 @@ impl Bench {
         self.clean_up_stores();
         self.progress.set_message(&format!("{title}: start"));
         // Hidden paths are unknown without a deployment, and a server's log is full of paths.
-        let failed = |message: String| ContenderFailure {
-            code: "start".to_owned(),
-            message: redact::paths(&message),
-        };
+        let failed = |message: String| ContenderFailure::not_started(redact::paths(&message));
         let mut deployment = Deployment::start(choice, settings.round_trip).map_err(failed)?;
         if let Some(lock_ttl) = settings.lock_ttl {
             deployment.set_lock_ttl(choice, lock_ttl);

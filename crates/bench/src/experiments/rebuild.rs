@@ -17,12 +17,13 @@ use sessile_results::{CpuUs, Figures, Outcome, Rebuild, Row, Siege, UsageError};
 use self::cache::{CACHES, RegistryCache};
 use self::site::{ANSWER_BYTES, PageView, RebuildSite};
 use crate::experiments::ab::AbReport;
-use crate::experiments::web::{RoundSamples, WebPrograms, processes, row_of_loads};
+use crate::experiments::web::{RoundSamples, WebPrograms, of_page, processes, row_of_loads};
 use crate::experiments::{Bench, check_interrupted};
 use crate::interruption::interrupted;
 use crate::php::{Handler, PhpInstallation};
 use crate::run::RunError;
 use crate::selection::{Choice, Selection};
+use crate::worker::protocol::WorkerResult;
 
 const OP: &str = "view";
 
@@ -70,9 +71,8 @@ pub(super) fn run(bench: &mut Bench) -> Result<(), RunError> {
         bench.progress.set_message(&format!("{}: start a web server", choice.title()));
         match CacheContender::start(bench, &programs.php, &choice) {
             Ok(contender) => contenders.push(contender),
-            Err(why) => {
-                let row = bench.row(&choice, OP, parallel, bench.settings.sessions);
-                bench.rows.push(row.into_failed(why));
+            Err(failure) => {
+                bench.add_failure(&choice, OP, parallel, bench.settings.sessions, &failure)
             }
         }
         bench.progress.advance();
@@ -105,8 +105,9 @@ impl CacheContender {
         bench: &Bench,
         php: &PhpInstallation,
         choice: &Choice,
-    ) -> Result<CacheContender, String> {
-        let cache = cache::by_title(&choice.title()).ok_or("it is no place for a registry")?;
+    ) -> WorkerResult<CacheContender> {
+        let unknown = || of_page("it is no place for a registry".to_owned());
+        let cache = cache::by_title(&choice.title()).ok_or_else(unknown)?;
         let site = RebuildSite::open(
             cache,
             php,
@@ -114,8 +115,7 @@ impl CacheContender {
             processes(&bench.settings.workers),
         )?;
         // The first view always builds the registry.
-        site.check()?;
-        site.views()?;
+        site.check().and_then(|()| site.views()).map_err(of_page)?;
         Ok(CacheContender { choice: choice.clone(), cache, site, rounds: RoundSamples::new() })
     }
 

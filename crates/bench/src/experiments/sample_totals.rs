@@ -8,6 +8,7 @@ use sessile_results::histogram::Latencies;
 use sessile_results::{CpuUs, Figures, LatencyUs, Outcome, RoundSample, Row};
 
 use crate::experiments::ReadyContender;
+use crate::experiments::verification::UnverifiedRow;
 use crate::worker::process::INTERRUPTED;
 use crate::worker::protocol::{ContenderFailure, SampleResult};
 
@@ -157,11 +158,19 @@ impl SampleTotals {
         (row, self.whole_rounds)
     }
 
-    /// The row, which has failed if nothing was measured.
-    pub(super) fn into_row_of_rate(self, row: Row, contender: &ReadyContender) -> Row {
+    /// The row of this contender, which has failed if nothing was measured.
+    pub(super) fn into_unverified_row(
+        mut self,
+        row: Row,
+        number: usize,
+        contender: &ReadyContender,
+    ) -> UnverifiedRow {
+        let obstacle = self.failed.take_if(|failure| !failure.is_of_store());
+        let obstacle = obstacle.map(|failure| failure.message);
         let (mut row, _) = self.into_row(row, contender);
-        let nothing = (row.figures.operations == 0).then(|| "no operation succeeded".to_owned());
+        let nothing = row.figures.operations == 0 && obstacle.is_none();
+        let nothing = nothing.then(|| "no operation succeeded".to_owned());
         row.outcome.failed = row.outcome.failed.or(nothing);
-        row
+        UnverifiedRow { contender: number, row, obstacle }
     }
 }

@@ -4,18 +4,18 @@
 //! order drawn from the seed, so that a slow minute of the machine hits all of them. Counterparts
 //! are set up anew between rounds (`setups`).
 
-use sessile_results::{LeftOut, Row, WorkerMemory};
+use sessile_results::{LeftOut, WorkerMemory};
 
 use crate::baseline;
-use crate::experiments::ready_contender::TOO_SLOW;
 use crate::experiments::sample_totals::SampleTotals;
+use crate::experiments::verification::UnverifiedRow;
 use crate::experiments::{Bench, ReadyContender, check_interrupted, setups, verification};
 use crate::interruption::{interrupted, out_of_time};
 use crate::options::{Experiment, Settings};
 use crate::room;
 use crate::run::RunError;
 use crate::selection::Choice;
-use crate::worker::protocol::{ContenderFailure, SampleAction, SamplePlan};
+use crate::worker::protocol::{ContenderFailure, NO_ROOM, SampleAction, SamplePlan};
 
 #[derive(Clone, Copy)]
 pub(super) struct MeasuredOp {
@@ -77,20 +77,10 @@ pub(super) fn run(
                 );
                 contenders.push(contender);
             }
-            // too slow to fill is not failed
-            Err(failure) if failure.code == TOO_SLOW => {
-                bench.left_out.push(choice.left_out(failure.message))
-            }
             Err(failure) => {
+                let sessions = bench.settings.sessions;
                 for (op, workers) in combinations {
-                    let row = bench.failed_row(
-                        choice,
-                        op.name,
-                        workers,
-                        bench.settings.sessions,
-                        &failure,
-                    );
-                    bench.rows.push(row);
+                    bench.add_failure(choice, op.name, workers, sessions, &failure);
                 }
             }
         }
@@ -100,10 +90,10 @@ pub(super) fn run(
     let rounds = measure(bench, &mut contenders, &mut all_series, bench.settings.sessions + fresh);
     let sessions = bench.settings.sessions;
     contenders.iter_mut().for_each(|contender| contender.measure_space(sessions));
-    let mut rows: Vec<(usize, Row)> = Vec::new();
+    let mut rows: Vec<UnverifiedRow> = Vec::new();
     for series in all_series {
         let Some(contender) = contenders.get(series.contender) else { continue };
-        rows.push((series.contender, series.into_row(bench, contender)));
+        rows.push(series.into_row(bench, contender));
     }
     verification::verify_and_keep_rows(bench, contenders, rows, sessions, rounds)
 }
@@ -320,13 +310,13 @@ impl SampleSeries {
              a shorter --duration and fewer --rounds or --stores at once need less",
             settings.seconds
         );
-        ContenderFailure { code: "no-room".to_owned(), message }
+        ContenderFailure { code: NO_ROOM.to_owned(), message }
     }
 
-    fn into_row(self, bench: &Bench, contender: &ReadyContender) -> Row {
+    fn into_row(self, bench: &Bench, contender: &ReadyContender) -> UnverifiedRow {
         let row = bench.row(&contender.choice, self.op.name, self.workers, bench.settings.sessions);
-        let mut row = self.totals.into_row_of_rate(row, contender);
-        row.figures.memory = self.memory;
+        let mut row = self.totals.into_unverified_row(row, self.contender, contender);
+        row.row.figures.memory = self.memory;
         row
     }
 }

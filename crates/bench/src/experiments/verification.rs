@@ -3,7 +3,7 @@
 //! Invariant: no row is reported whose sessions were not verified. After a signal there is little
 //! time: contenders that filled fastest are verified first, the others are left out.
 
-use sessile_results::Row;
+use sessile_results::{LeftOut, Row};
 
 use crate::experiments::throughput::CREATE;
 use crate::experiments::{Bench, ReadyContender, check_interrupted};
@@ -12,12 +12,20 @@ use crate::run::RunError;
 use crate::worker::process::INTERRUPTED;
 use crate::worker::protocol::ContenderFailure;
 
-/// Each row comes with the number of its contender. Sessions in a store of the user stay until all
-/// are verified and the result is written.
+pub(super) struct UnverifiedRow {
+    /// Number of its contender.
+    pub contender: usize,
+    pub row: Row,
+    /// Why its samples ended, if that is no fault of the store. The row is left out then, unless
+    /// faults were found before.
+    pub obstacle: Option<String>,
+}
+
+/// Sessions in a store of the user stay until all are verified and the result is written.
 pub(super) fn verify_and_keep_rows(
     bench: &mut Bench,
     mut contenders: Vec<ReadyContender>,
-    mut rows: Vec<(usize, Row)>,
+    mut rows: Vec<UnverifiedRow>,
     sessions: usize,
     rounds: usize,
 ) -> Result<(), RunError> {
@@ -32,24 +40,43 @@ pub(super) fn verify_and_keep_rows(
         if rounds > 0
             && let Err(why) = verify(contender, number, &mut rows, sessions)
         {
-            rows.retain(|(of, row)| *of != number || row.outcome.failed.is_some());
+            rows.retain(|it| it.contender != number || it.row.outcome.failed.is_some());
             let reason =
                 format!("a signal came after {rounds} rounds, and {why}: no figure without that");
             bench.left_out.push(contender.choice.left_out(reason));
         }
     }
     if rounds > 0 {
-        bench.rows.extend(rows.into_iter().map(|(_, row)| row));
+        for row in rows {
+            row.keep(bench, &contenders);
+        }
         bench.mark_rows_verified();
     }
     check_interrupted()
+}
+
+impl UnverifiedRow {
+    fn keep(self, bench: &mut Bench, contenders: &[ReadyContender]) {
+        let UnverifiedRow { contender, mut row, obstacle } = self;
+        if let Some(why) = &obstacle
+            && !row.is_bad()
+            && let Some(contender) = contenders.get(contender)
+        {
+            let reason = format!("{}: {why}", row.question.op);
+            let workers = Some(row.question.workers);
+            bench.left_out.push(LeftOut { workers, ..contender.choice.left_out(reason) });
+            return;
+        }
+        row.outcome.failed = row.outcome.failed.or(obstacle);
+        bench.rows.push(row);
+    }
 }
 
 /// After a signal the error says why the sessions could not be verified.
 fn verify(
     contender: &mut ReadyContender,
     number: usize,
-    rows: &mut [(usize, Row)],
+    rows: &mut [UnverifiedRow],
     sessions: usize,
 ) -> Result<(), String> {
     let (changed, created) = (contender.verify(sessions), contender.verify_created());
@@ -62,8 +89,9 @@ fn verify(
     // Races show at the highest number of workers; the last of those rows changes sessions.
     for (found, created) in [(changed, false), (created, true)] {
         let makes = |row: &Row| row.question.op == CREATE || row.question.workload.is_some();
-        let own = rows.iter_mut().filter(|(of, row)| *of == number && (!created || makes(row)));
-        let Some((_, row)) = own.max_by_key(|(_, row)| row.question.workers) else { continue };
+        let own = rows.iter_mut().filter(|it| it.contender == number).map(|it| &mut it.row);
+        let own = own.filter(|row| !created || makes(row));
+        let Some(row) = own.max_by_key(|row| row.question.workers) else { continue };
         match found {
             Ok(found) => found.add_to_row(row),
             Err(failure) => {

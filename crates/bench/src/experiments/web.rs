@@ -13,6 +13,8 @@ use crate::php::{self, PhpInstallation};
 use crate::private_places::PrivatePlaces;
 use crate::redact;
 use crate::run::RunError;
+use crate::worker::process::failure;
+use crate::worker::protocol::{ContenderFailure, WorkerResult};
 
 const PROCESSES_MIN: usize = 8;
 
@@ -46,6 +48,11 @@ pub(crate) fn has_load_generator() -> bool {
     ab::find().is_some()
 }
 
+/// A failure of a page, and so of its handler.
+pub(super) fn of_page(why: String) -> ContenderFailure {
+    failure("page", why)
+}
+
 /// PHP processes: as many as requests at a time, so that none waits for a process.
 pub(super) fn processes(parallel: &[usize]) -> usize {
     parallel.iter().copied().fold(PROCESSES_MIN, usize::max)
@@ -75,9 +82,10 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) fn start(places: PrivatePlaces, options: &WebOptions) -> Result<Site, String> {
+    pub(super) fn start(places: PrivatePlaces, options: &WebOptions) -> WorkerResult<Site> {
         let web = Web::start(places.scratch(), options);
-        let web = web.map_err(|error| redact::start_error(&error))?;
+        let web =
+            web.map_err(|error| ContenderFailure::not_started(redact::start_error(&error)))?;
         Ok(Site { web, places })
     }
 

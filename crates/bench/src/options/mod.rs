@@ -47,7 +47,7 @@ pub struct Options {
     pub seed: u64,
     pub quick: bool,
     pub durability: Durability,
-    /// A contender without that tier is measured in the nearest one that it has.
+    /// A contender that has no tier as strong is measured in its strongest one, not left out.
     pub nearest_tier: bool,
     pub command: Vec<String>,
 }
@@ -116,6 +116,8 @@ mod tests {
             (Cycle, Options { profile: Some(profile()), ..options() }),
             (Cycle, Options { profile: Some(profile()), workload, ..options() }),
             (Cycle, Options { let_sleep: true, ..options() }),
+            (Cycle, Options { rate: Some(0.5), seconds: Some(1.5), ..options() }),
+            (Contention, Options { seconds: Some(0.01), ..options() }),
             (Scale, Options { sessions: Some(vec![]), ..options() }),
             (Scale, Options { fill_max: Some(0.0), ..options() }),
             (Contention, Options { workers: Some(vec![1]), ..options() }),
@@ -128,6 +130,26 @@ mod tests {
         ] {
             assert!(options.check(experiment).is_err(), "{experiment:?} {options:?}");
         }
+    }
+
+    /// All rows failed with "no operation succeeded", and `recommend` excluded their stores.
+    #[test]
+    fn a_sample_in_which_no_request_is_due_is_refused_by_the_names_of_both_flags() {
+        let of = |rate, seconds| {
+            Options { rate: Some(rate), seconds: Some(seconds), ..options() }
+                .check(Experiment::Cycle)
+        };
+        let why = of(0.5, 1.5).unwrap_err().0;
+        assert!(why.contains("--rate 0.5") && why.contains("--duration 1.5s"), "{why}");
+        assert!(of(0.5, 2.0).is_ok());
+    }
+
+    /// `--op cycle,cycle` measured each contender twice.
+    #[test]
+    fn an_operation_that_is_named_twice_is_measured_once() {
+        let ops = Some(vec![CycleOp::Peek, CycleOp::Cycle, CycleOp::Peek]);
+        let settings = Options { ops, ..options() }.check(Experiment::Cycle).unwrap();
+        assert_eq!(settings.ops, [CycleOp::Peek, CycleOp::Cycle]);
     }
 
     #[test]

@@ -78,6 +78,9 @@ impl Options {
         }
         let rate = self.rate.or(preset.rate);
         in_range("--rate", rate.unwrap_or(RATE_MAX), 0.1, RATE_MAX)?;
+        if preset.seconds > 0.0 {
+            check_requests_due(rate, seconds)?;
+        }
         let round_trip_ms = self.round_trip_ms.unwrap_or(ROUND_TRIP_MS_MAX);
         in_range_of("--round-trip", round_trip_ms, 0.01, ROUND_TRIP_MS_MAX, "ms")?;
         let fill_seconds = self.fill_max.unwrap_or(FILL_SECONDS_MAX);
@@ -101,7 +104,7 @@ impl Options {
             round_trip: self.round_trip_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             as_published: self.as_published,
             drupal,
-            ops: self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle]),
+            ops: each_once(self.ops.clone().unwrap_or_else(|| vec![CycleOp::Cycle])),
             seed: self.seed,
             ttl: if long { LONG_TTL } else { SESSION_TTL },
             lock_ttl: (experiment == Experiment::Faults).then_some(FAULTS_LOCK_TTL),
@@ -198,6 +201,27 @@ fn check_requests(
             experiment.name()
         )))
     })
+}
+
+/// Without a request that is due in a sample nothing is measured, which is no fault of a store.
+fn check_requests_due(rate: Option<f64>, seconds: f64) -> Result<(), UsageError> {
+    rate.filter(|rate| rate * seconds < 1.0).map_or(Ok(()), |rate| {
+        Err(UsageError(format!(
+            "at --rate {rate} less than one request is due in a sample of --duration {seconds}s; \
+             raise one of them"
+        )))
+    })
+}
+
+/// In the order in which they were given.
+fn each_once(ops: Vec<CycleOp>) -> Vec<CycleOp> {
+    let mut once = Vec::new();
+    for op in ops {
+        if !once.contains(&op) {
+            once.push(op);
+        }
+    }
+    once
 }
 
 fn ascending(mut numbers: Vec<usize>) -> Vec<usize> {

@@ -58,8 +58,9 @@ impl WorkerProcess {
         command.args(&launch.arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         // Its own process group: Ctrl-C does not reach the worker.
         let spawned = command.process_group(0).spawn();
-        let mut child = spawned
-            .map_err(|error| failure("worker", format!("a worker cannot be started: {error}")))?;
+        let mut child = spawned.map_err(|error| {
+            ContenderFailure::not_started(format!("a worker cannot be started: {error}"))
+        })?;
         let (requests, replies) = (child.stdin.take(), child.stdout.take().map(BufReader::new));
         let mut process = WorkerProcess { child, requests, replies, server: None };
         process.send(opening)?;

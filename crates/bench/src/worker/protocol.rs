@@ -222,7 +222,21 @@ pub struct ContenderFailure {
     pub message: String,
 }
 
+/// A server, a directory or a worker of ours did not start.
+pub(crate) const NOT_STARTED: &str = "start";
+pub(crate) const NO_ROOM: &str = "no-room";
+pub(crate) const TOO_SLOW: &str = "too-slow";
+
 impl ContenderFailure {
+    pub(crate) fn not_started(message: String) -> ContenderFailure {
+        ContenderFailure { code: NOT_STARTED.to_owned(), message }
+    }
+
+    /// Otherwise its contender is left out with the reason: a failed row is a fault of the store.
+    pub(crate) fn is_of_store(&self) -> bool {
+        ![NOT_STARTED, NO_ROOM, TOO_SLOW].contains(&self.code.as_str())
+    }
+
     pub(crate) fn from_error(error: &sessile_core::Error) -> ContenderFailure {
         ContenderFailure { code: error.kind().code().to_owned(), message: format!("{error:#}") }
     }

@@ -75,7 +75,7 @@ pub fn percent(text: &str) -> Result<f64, String> {
 
 pub fn requests_per_second(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| (0.0..=1e9).contains(rate));
-    rate.ok_or_else(|| "it must be a number, 0 or more".to_owned())
+    rate.ok_or_else(|| "it must be a number from 0 to 1000000000".to_owned())
 }
 
 pub fn yes_or_no(text: &str) -> Result<bool, String> {

@@ -14,6 +14,7 @@
 mod made_up;
 
 use made_up::{Machine, NOISE, compare};
+use sessile_results::Report;
 use sessile_results::compare::{Comparison, Interval, Measure, Verdict};
 
 /// Pairs of runs in each case.
@@ -121,6 +122,32 @@ fn of_two_files_ratios_are_shown_and_what_they_cannot_tell() {
     );
     let nothing = compare(&old, &machine.run(&["redis".to_owned()], SPEED)).unwrap_err();
     assert!(nothing.to_string().contains("no row is in both"), "{nothing}");
+}
+
+/// The ratios of two machines were shown without a word.
+#[test]
+fn what_differs_between_two_machines_builds_and_servers_is_one_note() {
+    let mut old = Machine::new(3, NOISE).run(&["files".to_owned()], SPEED);
+    let notes = |old: &Report, new: &Report| compare(old, new).unwrap().notes;
+    let mut new = old.clone();
+    (new.environment.commit, new.environment.sessile) = ("3f2".into(), "9.9.9".into());
+    assert_eq!(notes(&old, &new), [""; 0], "another program is what is compared");
+    let machine = &mut new.environment;
+    (machine.cpu, machine.cores, machine.build_flags) = ("other".into(), 64, "-O0".into());
+    let of = |flags: &str| [("redis-server".to_owned(), flags.to_owned())].into();
+    machine.servers = of("--appendonly yes");
+    (old.environment.cpu, old.environment.servers) = ("one".into(), of("--appendonly no"));
+    let notes = notes(&old, &new);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    for words in [
+        "the processor is another one: one in OLD, other in NEW",
+        "; the number of processors is another one: ",
+        " in OLD, 64 in NEW",
+        "; the build is another one: ",
+        "; the command line of redis-server is another one: --appendonly no in OLD, ",
+    ] {
+        assert!(notes[0].contains(words), "{words}: {notes:?}");
+    }
 }
 
 #[test]

@@ -14,10 +14,11 @@ use sessile_results::UsageError;
 use sessile_results::php_handlers::SESSILE;
 
 use crate::experiments::lifecycle::site::{LifecycleSite, SiteOptions, VisitedPage};
-use crate::experiments::web::{Site, pair};
+use crate::experiments::web::{Site, of_page, pair};
 use crate::interruption::interrupted;
 use crate::php::{Handler, PhpInstallation};
 use crate::private_places::PrivatePlaces;
+use crate::worker::protocol::{ContenderFailure, WorkerResult};
 
 const PAGES: [(&str, &str); 4] = [
     ("site.php", include_str!("../../../../../bench/contenders/php/drupal/site.php")),
@@ -55,13 +56,15 @@ pub(super) fn open(
     php: &PhpInstallation,
     purpose: &SiteOptions,
     copy: &Path,
-) -> Result<LifecycleSite, String> {
+) -> WorkerResult<LifecycleSite> {
     let mut places =
         PrivatePlaces::open(&[handler.save_path], handler.server, purpose.durability, &[])?;
     places.hidden.push((copy.display().to_string(), "<drupal>"));
     let root = places.scratch().join("drupal");
-    lay_out(copy, &root)
-        .map_err(|error| places.redact(&format!("Drupal cannot be laid out: {error}")))?;
+    lay_out(copy, &root).map_err(|error| {
+        let why = places.redact(&format!("Drupal cannot be laid out: {error}"));
+        ContenderFailure::not_started(why)
+    })?;
     let socket = places.server_socket().map(|it| it.display().to_string()).unwrap_or_default();
     let mut at_start = php.loading(handler);
     at_start.push(pair("contender.drupal", root.display().to_string()));
@@ -97,19 +100,22 @@ pub(super) fn open(
     };
     let installed = asked("install", "installed\n");
     give_back(&root);
-    installed?;
+    installed.map_err(of_page)?;
     let mut visitors = String::new();
     for number in 0..VISITORS {
         if interrupted() {
-            return Err("interrupted".to_owned());
+            return Err(of_page("interrupted".to_owned()));
         }
-        let cookies = asked(&format!("login?number={number}"), "logged in\n")?;
+        let login = format!("login?number={number}");
+        let cookies = asked(&login, "logged in\n").map_err(of_page)?;
         let cookie = cookies.into_iter().rfind(|cookie| cookie.starts_with("SESS"));
-        visitors += &cookie.ok_or("Drupal's login sets no cookie")?;
+        let none = || of_page("Drupal's login sets no cookie".to_owned());
+        visitors += &cookie.ok_or_else(none)?;
         visitors.push('\n');
     }
     fs::write(site.places.scratch().join("web/visitors"), visitors)
-        .map_err(|error| format!("the visitors cannot be told to the page: {error}"))?;
+        .map_err(|error| format!("the visitors cannot be told to the page: {error}"))
+        .map_err(of_page)?;
     let page = VisitedPage { contains: LOG_OUT, is_all: false };
     Ok(LifecycleSite::of_pages(site, page))
 }

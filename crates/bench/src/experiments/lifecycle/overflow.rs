@@ -5,10 +5,11 @@
 use sessile_results::{Figures, Overflow, Row, WebFigures};
 
 use crate::experiments::lifecycle::site::{LifecycleSite, SiteOptions};
-use crate::experiments::web::{WebPrograms, processes};
+use crate::experiments::web::{WebPrograms, of_page, processes};
 use crate::experiments::{Bench, check_interrupted};
 use crate::run::RunError;
 use crate::selection::{Choice, ContenderSource};
+use crate::worker::protocol::WorkerResult;
 
 const OP: &str = "overflow";
 /// The store whose memory has a fixed size.
@@ -33,7 +34,11 @@ pub(super) fn run(bench: &mut Bench, programs: &WebPrograms) -> Result<(), RunEr
                 let web = WebFigures { overflow: Some(overflow), ..WebFigures::default() };
                 Row { web: Some(web), ..row }
             }
-            Err(why) => row.into_failed(why),
+            Err(failure) if failure.is_of_store() => row.into_failed(failure.message),
+            Err(failure) => {
+                bench.left_out.push(choice.left_out(failure.message));
+                continue;
+            }
         };
         bench.rows.push(row);
     }
@@ -44,9 +49,9 @@ fn fill(
     bench: &Bench,
     programs: &WebPrograms,
     choice: &Choice,
-) -> Result<Result<Overflow, String>, RunError> {
+) -> Result<WorkerResult<Overflow>, RunError> {
     let ContenderSource::Handler(handler) = choice.target else {
-        return Ok(Err("it is no handler of PHP".to_owned()));
+        return Ok(Err(of_page("it is no handler of PHP".to_owned())));
     };
     let purpose = SiteOptions {
         durability: bench.settings.durability,
@@ -58,7 +63,7 @@ fn fill(
     };
     let site = match LifecycleSite::open(handler, &programs.php, &purpose) {
         Ok(site) => site,
-        Err(why) => return Ok(Err(why)),
+        Err(failure) => return Ok(Err(failure)),
     };
     let mut overflow = Overflow { megabytes: MEGABYTES, ..Overflow::default() };
     for _ in 0..REQUESTS_MAX / STEP as u64 {
@@ -66,7 +71,7 @@ fn fill(
         // Errors at the moment of the overflow belong to it.
         let made = match site.load(&programs.ab, STEP, PARALLEL) {
             Ok(load) => load,
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return Ok(Err(of_page(why))),
         };
         // A request without a correct answer has made no session.
         let failed = made.failed.max(made.not_2xx);
@@ -74,7 +79,7 @@ fn fill(
         overflow.failed_requests += failed;
         let there = match site.count_sessions() {
             Ok(there) => there.unwrap_or(0),
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return Ok(Err(of_page(why))),
         };
         if there < overflow.made {
             overflow.lost = overflow.made - there;
@@ -85,9 +90,9 @@ fn fill(
             return Ok(Ok(overflow)); // it refuses more and has lost none
         }
     }
-    Ok(Err(format!(
+    Ok(Err(of_page(format!(
         "no session is missing after {REQUESTS_MAX} requests, of which {} failed: that is no \
          memory of {MEGABYTES} MB",
         overflow.failed_requests
-    )))
+    ))))
 }

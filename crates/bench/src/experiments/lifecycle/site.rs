@@ -15,10 +15,11 @@ use sessile_stores::Context;
 use crate::experiments::ab::AbReport;
 use crate::experiments::lifecycle::drupal;
 use crate::experiments::redis_info::{figure, info};
-use crate::experiments::web::{Site, pair, settings};
+use crate::experiments::web::{Site, of_page, pair, settings};
 use crate::footprint::occupied;
 use crate::php::{Handler, MAGENTO_VARIABLE, PhpInstallation};
 use crate::private_places::PrivatePlaces;
+use crate::worker::protocol::{ContenderFailure, WorkerResult};
 
 /// The page, and its answer.
 const PAGE: &str = include_str!("../../../../../bench/contenders/php/lifecycle/page.php");
@@ -64,7 +65,7 @@ impl LifecycleSite {
         handler: &Handler,
         php: &PhpInstallation,
         purpose: &SiteOptions,
-    ) -> Result<LifecycleSite, String> {
+    ) -> WorkerResult<LifecycleSite> {
         if let Some(copy) = &purpose.drupal {
             return drupal::open(handler, php, purpose, copy);
         }
@@ -80,8 +81,9 @@ impl LifecycleSite {
             save_path.push_str(&format!("{joint}durability={}", durability.name()));
         }
         if handler.save_handler == "files" {
-            std::fs::create_dir(&save_path)
-                .map_err(|error| format!("no fresh directory: {error}"))?;
+            std::fs::create_dir(&save_path).map_err(|error| {
+                ContenderFailure::not_started(format!("no fresh directory: {error}"))
+            })?;
         }
         let options = web_options(handler, php, purpose, &save_path, places.scratch());
         let site = LifecycleSite {
@@ -93,7 +95,7 @@ impl LifecycleSite {
         if site.store.is_none() {
             // Before the first request: a handler on a database creates its table now.
             site.count_sessions()
-                .map_err(|why| format!("{why} {}", site.site.last_php_message()))?;
+                .map_err(|why| of_page(format!("{why} {}", site.site.last_php_message())))?;
         }
         Ok(site)
     }

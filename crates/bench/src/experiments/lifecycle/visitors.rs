@@ -69,7 +69,7 @@ fn lazy_modes(choice: &Choice) -> &'static [Option<bool>] {
     }
 }
 
-/// Absent contenders get rows with the reason.
+/// Contenders that failed before get rows with the reason.
 pub(super) fn run(
     bench: &mut Bench,
     contenders: &[HandlerContender],

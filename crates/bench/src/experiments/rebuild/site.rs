@@ -19,6 +19,7 @@ use crate::experiments::ab::AbReport;
 use crate::experiments::web::{Site, pair, settings};
 use crate::php::PhpInstallation;
 use crate::private_places::PrivatePlaces;
+use crate::worker::protocol::WorkerResult;
 
 const PAGE: &str = include_str!("../../../../../bench/contenders/php/rebuild/page.php");
 /// The registry's id in `session.php`.
@@ -58,7 +59,7 @@ impl RebuildSite {
         php: &PhpInstallation,
         bytes: usize,
         processes: usize,
-    ) -> Result<RebuildSite, String> {
+    ) -> WorkerResult<RebuildSite> {
         let (handler, large) = (&cache.handler, cache.large.unwrap_or_default());
         let (server, arguments) = (handler.server, cache.arguments);
         let places = PrivatePlaces::open(&[large], server, Durability::None, arguments)?;
