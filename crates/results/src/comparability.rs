@@ -1,6 +1,8 @@
 //! Notes on differences between results that make figures less comparable.
 //!
-//! Rows are not looked at.
+//! Of rows only the tiers are looked at, because they decide the command lines of servers.
+
+use std::collections::BTreeSet;
 
 use crate::Report;
 
@@ -22,10 +24,17 @@ pub fn comparability_notes<S: AsRef<str>>(results: &[(S, &Report)]) -> Vec<Strin
     notes
 }
 
+fn tiers(report: &Report) -> BTreeSet<&str> {
+    report.results.iter().map(|row| row.question.durability.as_str()).collect()
+}
+
 fn differences(old_name: &str, old: &Report, new_name: &str, new: &Report) -> Vec<String> {
     let mut notes = Vec::new();
     let (was, is) = (&old.environment, &new.environment);
-    let others = was.differences(is);
+    let mut others = was.differences(is);
+    if tiers(old) == tiers(new) {
+        others.extend(was.differences_of_servers(is));
+    }
     let others = others.iter().map(|(what, was, is)| {
         format!("{what} is another one: {was} in {old_name}, {is} in {new_name}")
     });

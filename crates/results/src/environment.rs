@@ -34,8 +34,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// What of machine, build and servers differs, here and there. Two programs may be of different
-    /// versions, and a server that only one of them names was not measured by the other.
+    /// What of machine and build differs, here and there. Two programs may be of different versions.
     pub fn differences(&self, other: &Environment) -> Vec<(String, String, String)> {
         let facts = |it: &Environment| {
             [
@@ -50,11 +49,16 @@ impl Environment {
             ]
         };
         let both = facts(self).into_iter().zip(facts(other));
-        let of_machine = both.map(|((what, here), (_, there))| (what.to_owned(), here, there));
-        let of_servers = self.servers.iter().filter_map(|(name, here)| {
+        let both = both.map(|((what, here), (_, there))| (what.to_owned(), here, there));
+        both.filter(|(_, here, there)| here != there).collect()
+    }
+
+    /// The same for the servers that both have measured.
+    pub fn differences_of_servers(&self, other: &Environment) -> Vec<(String, String, String)> {
+        let both = self.servers.iter().filter_map(|(name, here)| {
             let there = other.servers.get(name)?;
             Some((format!("the command line of {name}"), here.clone(), there.clone()))
         });
-        of_machine.chain(of_servers).filter(|(_, here, there)| here != there).collect()
+        both.filter(|(_, here, there)| here != there).collect()
     }
 }

@@ -28,7 +28,7 @@ pub struct RunArguments {
     /// A short preset; other options override parts of it
     #[arg(long)]
     pub quick: bool,
-    /// Failures that commits survive at least: none, 1s or commit
+    /// What commits survive at least: none, 1s or commit
     #[arg(long, default_value = "none", value_parser = durability, value_name = "TIER")]
     pub durability: Durability,
     /// Write the result as JSON to a file, or to standard output (-)

@@ -14,7 +14,7 @@
 mod made_up;
 
 use made_up::{Machine, NOISE, compare};
-use sessile_results::Report;
+use sessile_results::{Report, comparability_notes};
 use sessile_results::compare::{Comparison, Interval, Measure, Verdict};
 
 /// Pairs of runs in each case.
@@ -148,6 +148,14 @@ fn what_differs_between_two_machines_builds_and_servers_is_one_note() {
     ] {
         assert!(notes[0].contains(words), "{words}: {notes:?}");
     }
+    // The parts of a series have tiers of their own, and so have their servers.
+    let tier = |report: &mut Report, tier: &str| {
+        report.results.iter_mut().for_each(|row| row.question.durability = tier.to_owned());
+    };
+    tier(&mut old, "none");
+    tier(&mut new, "1s");
+    let notes = comparability_notes(&[("OLD", &old), ("NEW", &new)]);
+    assert!(!notes.concat().contains("command line"), "{notes:?}");
 }
 
 #[test]
