@@ -16,7 +16,8 @@ echo json_encode([start($id), $_SESSION, session_write_close()]), "\n";
 
 // The store goes away under an open session.
 foreach (['session_write_close', 'session_abort', 'session_reset', 'session_destroy'] as $does) {
-    $socket = sys_get_temp_dir() . '/sessile-' . getmypid();
+    // Of its own: a server that was dead is used again only within a second.
+    $socket = sys_get_temp_dir() . '/sessile-' . getmypid() . "-$does";
     $command = ['redis-server', '--port', '0', '--unixsocket', $socket, '--save', '', '--dir', sys_get_temp_dir()];
     $server = proc_open($command, [1 => ['file', '/dev/null', 'w']], $pipes);
     for ($i = 0; $i < 1500 && !file_exists($socket); $i++) {
