@@ -29,9 +29,15 @@ function callAsSent (res, name, args) {
   }
 }
 
-/** `write` and `end` after the end. HTTP/2 has frames, which do not get mixed, and ignores them. */
+/** `write` and `end` after the end, which Node reports by an event. If nobody listens to it, that
+ * would end the process, for as long as the response waits; so they are ignored then. HTTP/2 has
+ * frames, which do not get mixed, and ignores them. */
 function callAfterEnd (res, name, args) {
-  if (res instanceof ServerResponse) return callAsSent(res, name, args)
+  if (res instanceof ServerResponse && res.listenerCount('error') > 0) {
+    return callAsSent(res, name, args)
+  }
+  const callback = args.at(-1)
+  if (typeof callback === 'function') process.nextTick(callback, new Error('write after end'))
   return name === 'end' ? res : false
 }
 

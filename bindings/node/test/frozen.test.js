@@ -180,6 +180,19 @@ test('an ended response is as Node itself leaves one', async (context) => {
   })
 })
 
+test('a second answer to which nobody listens does not end the process', async (context) => {
+  const told = []
+  const page = (req, res) => {
+    res.end('one')
+    res.write('two', (error) => told.push(error.message))
+    res.end('three', (error) => told.push(error.message))
+  }
+  const visitor = await visit(context, nodeWith(page))
+  assert.equal((await visitor.get('/')).body, 'one')
+  assert.equal((await visitor.get('/')).body, 'one')
+  assert.deepEqual(told, Array(4).fill('write after end'))
+})
+
 test('a write after the end of a stream is in no body', async (context) => {
   const page = (req, res) => {
     res.on('error', () => {})

@@ -34,7 +34,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// What of machine and build differs, here and there. Two programs may be of different versions.
+    /// What of machine and build differs, here and there. Two programs may be of different
+    /// versions.
     pub fn differences(&self, other: &Environment) -> Vec<(String, String, String)> {
         let facts = |it: &Environment| {
             [

@@ -11,7 +11,7 @@ import logging
 from typing import Any
 
 from .cookies import Cookie
-from .session import Session, raise_if_missed
+from .session import Session, missed, raise_if_missed
 from .sessions import Sessions
 
 
@@ -46,10 +46,16 @@ class SessionMiddleware:
         session = scope["session"] = Session(self.sessions, sent)
         https = scope.get("scheme") == "https"
 
+        told = False
+
         async def send_with_cookie(message: Any) -> None:
+            nonlocal told
             if message["type"] == "http.response.start":
                 result = await session.asave()
-                raise_if_missed(result)
+                # Once: the application's page for the error has to be sent.
+                was_told, told = told, told or missed(result) is not None
+                if not was_told:
+                    raise_if_missed(result)
                 line = self.cookie.after(sent, session, result, https)
                 headers = [*message.get("headers", ()), (b"vary", b"Cookie")]
                 if line:

@@ -96,7 +96,7 @@ class SessileSessionInterface(SessionInterface):
                 response.vary.add("Cookie")
                 self._save(app, session, response)
             elif session._cookie and app.config["SESSION_REFRESH_EACH_REQUEST"]:
-                self._touch(app, session._cookie, response)
+                self._touch(app, session._cookie)
         finally:
             session.release()
 
@@ -116,34 +116,19 @@ class SessileSessionInterface(SessionInterface):
         raise_if_missed(saved)
         is_new_id = session.sid != session._cookie
         if saved == "stored" or (saved == "touched" and (session.permanent or is_new_id)):
-            self._set_cookie(app, session, session.sid, response)
+            response.set_cookie(
+                self.get_cookie_name(app),
+                session.sid,
+                expires=self.get_expiration_time(app, session),
+                **self._cookie_options(app),
+            )
 
-    def _touch(self, app: Flask, id: str, response: Response) -> None:
-        store = self.sessions.store
+    def _touch(self, app: Flask, id: str) -> None:
+        """Without a cookie, which could arrive after that of a log-in that came meanwhile."""
         try:
-            store.touch(id, app.permanent_session_lifetime.total_seconds())
+            self.sessions.store.touch(id, app.permanent_session_lifetime.total_seconds())
         except (Destroyed, Gone, InvalidId):
-            return
-        # The browser keeps the cookie of a permanent session for as long as the store. Under an id
-        # that was replaced there is none: the browser has another cookie by now.
-        payload = store.peek(id)
-        if payload is None:
-            return
-        session = self.session_class(self.sessions, id, self.permanent)
-        session._read(payload)
-        if session.permanent:
-            response.vary.add("Cookie")
-            self._set_cookie(app, session, id, response)
-
-    def _set_cookie(
-        self, app: Flask, session: ServerSideSession, id: str, response: Response
-    ) -> None:
-        response.set_cookie(
-            self.get_cookie_name(app),
-            id,
-            expires=self.get_expiration_time(app, session),
-            **self._cookie_options(app),
-        )
+            pass
 
     def _cookie_options(self, app: Flask) -> dict[str, Any]:
         options = {

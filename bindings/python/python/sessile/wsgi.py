@@ -39,12 +39,18 @@ class SessionMiddleware:
         session = environ[KEY] = Session(self.sessions, sent)
         https = environ.get("wsgi.url_scheme") == "https"
 
+        told = False
+
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            nonlocal told
             # A second start, after a failure, has headers in place of those of the first.
             session.cookie_is_sent = False
             if session.is_opened:
                 result = session.save()
-                raise_if_missed(result)
+                # Once: the application's page for the error has to be sent.
+                was_told, told = told, told or missed(result) is not None
+                if not was_told:
+                    raise_if_missed(result)
                 line = self.cookie.after(sent, session, result, https)
                 headers = [*headers, ("Vary", "Cookie")]
                 if line:
