@@ -14,8 +14,8 @@
 mod made_up;
 
 use made_up::{Machine, NOISE, compare};
-use sessile_results::{Report, comparability_notes};
 use sessile_results::compare::{Comparison, Interval, Measure, Verdict};
+use sessile_results::{Report, comparability_notes};
 
 /// Pairs of runs in each case.
 const TRIALS: u64 = 1_000;
