@@ -114,7 +114,7 @@ fn the_lifetime_of_a_session_holds_to_the_end_of_the_request() {
     open(&mut request);
     request.regenerate(&sessions, "one", "moved", false).unwrap();
     assert_eq!(["moved", "one"].map(|id| lives(&mut request, id)), [9_000, 1_440]);
-    // What is made anew under the id of a session that has ended is another session.
+    // A session that is created under the id of an ended one is another session.
     request.destroy(&sessions, "moved").unwrap();
     assert_eq!(lives(&mut request, "moved"), 1_440);
     open(&mut request);

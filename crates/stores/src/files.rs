@@ -109,7 +109,7 @@ fn open(url: &StoreUrl, context: &Context) -> Result<Sessions> {
     let depth = url.number("depth", 0, 0..=5)? as usize;
     let maxlifetime = url.number("maxlifetime", 1_440, 1..=Limits::TTL_MAX.as_secs())?;
     let lifetime = Duration::from_secs(maxlifetime);
-    // What is over the limit for a save can be read, and made smaller.
+    // A session over the limit for saves can still be read, so that the application can shrink it.
     let most = limits.payload_bytes_max.max(Limits::PAYLOAD_BYTES_MAX_DEFAULT);
     let mode = PhpMode::open(&path, depth, lifetime, most, clock, durable)?;
     let id_bytes_max = CAPABILITIES.id_bytes_max - PREFIX.len();

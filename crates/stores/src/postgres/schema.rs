@@ -301,7 +301,7 @@ fn add_owners(options: &Options, names: &TableNames, lacks: &Lacks) -> Attempt<(
 /// Each crash of the server, a standby in its place and a restored backup may have lost the last
 /// numbers, and end all connections. Nobody draws a million a second, so the time in microseconds
 /// is above all that were drawn. It does not wait for the disk: the next connection lifts what was
-/// lost. Who may only look draws none.
+/// lost. A role that may only read draws no fences and lifts nothing.
 fn check_tables(connection: &mut Connection, names: &TableNames) -> Attempt<()> {
     let TableNames { about, fences, .. } = names;
     let clock = "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) AS now";
